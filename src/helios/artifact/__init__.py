@@ -1,0 +1,1 @@
+"""Opens cores: nothing is used before lengths, digests, signature and acceptance are right."""

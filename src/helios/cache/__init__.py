@@ -1,0 +1,1 @@
+"""Pages and what holds them; numbers only, no bytes."""

@@ -1,0 +1,1 @@
+"""The narrow seam to hardware: memory, programs, submissions, fences."""

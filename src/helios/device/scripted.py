@@ -1,0 +1,299 @@
+"""A device that plays back given tokens instead of computing them.
+
+It reads the same staging and writes the same completion records as any other device, by the
+contract's bindings, so everything above it is real.  Each request that is admitted takes the
+next line of the script; after the last line it starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from helios.device.api import Geometry
+from helios.values import Clock, ProgramId
+from prepared.contract import (
+    ELEMENT_BYTES,
+    ElementType,
+    GraphContract,
+    ModelContract,
+    Operation,
+    ValueSource,
+)
+from prepared.manifest import CompletionField, ExecutionManifest, FinishBits
+
+CODES: Final = {
+    ElementType.UINT16: "H",
+    ElementType.INT32: "i",
+    ElementType.UINT32: "I",
+    ElementType.UINT64: "Q",
+    ElementType.FLOAT32: "f",
+}
+FAILED: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What one request's model "generates"."""
+
+    tokens: tuple[int, ...]
+    end: Literal["eos", "length"] = "eos"
+    delay_ns: int = 0  # a token
+    fail_at: int | None = None  # index of the token whose execution fails
+
+
+@dataclass(slots=True)
+class Row:
+    """One slot's state."""
+
+    line: Line
+    generation: int
+    consumed: int
+    limit: int
+    eos: tuple[int, ...]
+    emitted: int = 0
+    finished: int = 0
+
+    def next_token(self) -> int | None:
+        """The next token, or None where execution fails."""
+        place = self.emitted
+        if self.line.fail_at == place:
+            return None
+        if place < len(self.line.tokens):
+            return self.line.tokens[place]
+        return self.eos[0] if self.eos else 0
+
+    def emit(self, token: int) -> None:
+        """Take a token, and notice the end."""
+        self.emitted += 1
+        if token in self.eos:
+            self.finished |= FinishBits.END_OF_SEQUENCE
+        over = self.line.end == "length" and self.emitted == len(self.line.tokens)
+        if self.emitted >= self.limit or over:
+            self.finished |= FinishBits.OUTPUT_LIMIT
+
+
+@dataclass(slots=True)
+class Pending:
+    """A submission that finishes at a time."""
+
+    due_ns: int
+
+
+@dataclass(slots=True)
+class ScriptedDevice:
+    """Plays lines to slots."""
+
+    execution: ExecutionManifest
+    model: ModelContract
+    geometry: Geometry
+    script: Sequence[Line]
+    clock: Clock
+    sleep: Callable[[float], None]
+    rows: dict[int, Row] = field(default_factory=dict)
+    started: int = 0  # lines taken
+    _memory: dict[str, memoryview] = field(default_factory=dict)
+    _pending: list[Pending] = field(default_factory=list)
+    _finished: int = 0
+
+    def __post_init__(self) -> None:
+        """Allocate what the manifest declares."""
+        self._graphs = {graph.name: graph for graph in self.model.graphs}
+        self._transports = {transport.name: transport for transport in self.execution.transports}
+        self._slots = {slot.field: slot for slot in self.execution.completion.slots}
+        for buffer in self.execution.buffers:
+            nbytes = self.geometry.nbytes(buffer, frames=self.execution.frames, threads=0)
+            self._memory[buffer.name] = memoryview(bytearray(nbytes))
+
+    @property
+    def manifest(self) -> ExecutionManifest:
+        """See `Device`."""
+        return self.execution
+
+    def staging(self, buffer: str, frame: int) -> memoryview:
+        """See `Device`."""
+        unit = len(self._memory[buffer]) // self.execution.frames
+        return self._memory[buffer][frame * unit : (frame + 1) * unit]
+
+    def resident(self, buffer: str) -> memoryview:
+        """See `Device`."""
+        return self._memory[buffer]
+
+    def completion(self, frame: int) -> memoryview:
+        """See `Device`."""
+        return self.staging(self.execution.completion.buffer, frame)
+
+    def memory(self) -> dict[str, int]:
+        """See `Device`."""
+        return {name: len(view) for name, view in self._memory.items()}
+
+    def describe(self) -> str:
+        """See `Device`."""
+        return f"scripted, {len(self.script)} lines"
+
+    # ---------------------------------------------------------- running
+
+    def submit(self, program: ProgramId, frame: int) -> None:
+        """Play a round at once; it finishes when its delays have passed."""
+        declared = self.execution.programs[program]
+        graph = self._graphs[declared.name]
+        values = self.values(graph, frame)
+        delay = PLAY[declared.operation](self, values, frame)
+        self.identify(program, frame)
+        begins = self._pending[-1].due_ns if self._pending else self.clock.now_ns()
+        self._pending.append(Pending(max(begins, self.clock.now_ns()) + delay))
+
+    def finished(self) -> int:
+        """See `Device`."""
+        now = self.clock.now_ns()
+        while self._pending and self._pending[0].due_ns <= now:
+            self._pending.pop(0)
+            self._finished += 1
+        return self._finished
+
+    def wait(self, finished: int, *, nanoseconds: int) -> int:
+        """See `Device`."""
+        while self.finished() <= finished and self._pending and nanoseconds > 0:
+            left = self._pending[0].due_ns - self.clock.now_ns()
+            pause = min(max(left, 0), nanoseconds)
+            self.sleep(pause / 1e9)
+            nanoseconds -= max(pause, 1)
+        return self._finished
+
+    def close(self) -> None:
+        """See `Device`."""
+
+    # ----------------------------------------------------------- values
+
+    def values(self, graph: GraphContract, frame: int) -> Mapping[ValueSource, memoryview]:
+        """The staged values of a program, by source."""
+        found = {}
+        for binding in graph.values:
+            transport = self._transports[binding.destination]
+            if transport.element not in CODES or transport.buffer not in self._memory:
+                continue
+            memory = (
+                self.staging(transport.buffer, frame)
+                if transport.rows > 1 or transport.row_elements == 1
+                else self.resident(transport.buffer)
+            )
+            size = ELEMENT_BYTES[transport.element]
+            end = transport.offset + transport.rows * transport.row_stride
+            cells = memory[transport.offset : end - end % size]
+            found[binding.source] = cells.cast("B").cast(CODES[transport.element])
+        return found
+
+    def put(self, name: CompletionField, frame: int, value: int, *, lane: int = 0) -> None:
+        """Set one number of a completion record."""
+        slot = self._slots[name]
+        size = ELEMENT_BYTES[slot.element]
+        start = slot.offset + lane * slot.row_stride
+        view = self.completion(frame)[start : start + size].cast("B").cast(CODES[slot.element])
+        view[0] = value
+
+    def identify(self, program: ProgramId, frame: int) -> None:
+        """Copy what identifies the submission."""
+        header = self.execution.header
+        staging = self.staging(header.buffer, frame)
+        start = header.sequence_offset
+        sequence = int.from_bytes(staging[start : start + 8], "little")
+        self.put(CompletionField.RECORD_SEQUENCE, frame, sequence)
+        self.put(CompletionField.RECORD_FRAME, frame, frame)
+        self.put(CompletionField.RECORD_PROGRAM, frame, program)
+
+    def record(self, frame: int, lane: int, slot: int, token: int | None) -> None:
+        """One lane of a completion record."""
+        row = self.rows[slot]
+        values = {
+            CompletionField.LANE_SLOT: slot,
+            CompletionField.LANE_GENERATION: row.generation,
+            CompletionField.LANE_CONSUMED: row.consumed,
+            CompletionField.LANE_EMITTED: int(token is not None),
+            CompletionField.LANE_TOKENS: -1 if token is None else token,
+            CompletionField.LANE_OFFERED: 0,
+            CompletionField.LANE_ACCEPTED: 0,
+            CompletionField.LANE_DRAFT_CURSOR: -1,
+            CompletionField.LANE_RESERVED: -1,
+            CompletionField.LANE_FINISH: row.finished,
+        }
+        for name, value in values.items():
+            self.put(name, frame, value, lane=lane)
+
+    def close_record(self, frame: int, *, lanes: int, status: int) -> None:
+        """The record's own numbers."""
+        self.put(CompletionField.RECORD_ROWS, frame, lanes)
+        self.put(CompletionField.RECORD_STATUS, frame, status)
+
+    def advance(self, frame: int, lane: int, slot: int, *, samples: bool) -> tuple[int, int]:
+        """Emit a lane's next token if it samples; returns its status and delay."""
+        row = self.rows[slot]
+        token, status, delay = None, 0, 0
+        if samples and not row.finished:
+            token = row.next_token()
+            if token is None:
+                status = FAILED
+            else:
+                row.emit(token)
+                delay = row.line.delay_ns
+        self.record(frame, lane, slot, token)
+        return status, delay
+
+
+Values = Mapping[ValueSource, memoryview]
+
+
+def play_initialize(device: ScriptedDevice, values: Values, frame: int) -> int:
+    """Slots take their limits and the script's next lines."""
+    lanes = values[ValueSource.LIVE_ROWS][0]
+    width = len(values[ValueSource.EOS_IDS]) // len(values[ValueSource.SLOT])
+    for lane in range(lanes):
+        slot = values[ValueSource.SLOT][lane]
+        ids = values[ValueSource.EOS_IDS][lane * width : (lane + 1) * width]
+        device.rows[slot] = Row(
+            line=device.script[device.started % len(device.script)],
+            generation=values[ValueSource.GENERATION][lane],
+            consumed=values[ValueSource.CONSUMED_ENDPOINT][lane],
+            limit=values[ValueSource.OUTPUT_LIMIT][lane],
+            eos=tuple(token for token in ids if token >= 0),
+        )
+        device.started += 1
+        device.record(frame, lane, slot, None)
+    device.close_record(frame, lanes=lanes, status=0)
+    return 0
+
+
+def play_prefill(device: ScriptedDevice, values: Values, frame: int) -> int:
+    """Prompts are consumed; lanes that sample emit their first token."""
+    lanes = values[ValueSource.LIVE_ROWS][0]
+    worst, longest = 0, 0
+    for lane in range(lanes):
+        slot = values[ValueSource.SLOT][lane]
+        device.rows[slot].consumed += values[ValueSource.QUERY_LENGTH][lane]
+        status, delay = device.advance(
+            frame, lane, slot, samples=bool(values[ValueSource.SAMPLING_DECISION][lane])
+        )
+        worst, longest = max(worst, status), max(longest, delay)
+    device.close_record(frame, lanes=lanes, status=worst)
+    return longest
+
+
+def play_decode(device: ScriptedDevice, values: Values, frame: int) -> int:
+    """Every lane consumes its pending token and emits the next."""
+    lanes = values[ValueSource.LIVE_ROWS][0]
+    worst, longest = 0, 0
+    for lane in range(lanes):
+        slot = values[ValueSource.SLOT][lane]
+        device.rows[slot].consumed += 1
+        status, delay = device.advance(frame, lane, slot, samples=True)
+        worst, longest = max(worst, status), max(longest, delay)
+    device.close_record(frame, lanes=lanes, status=worst)
+    return longest
+
+
+PLAY: Final[Mapping[Operation, Callable[[ScriptedDevice, Values, int], int]]] = {
+    Operation.INITIALIZE: play_initialize,
+    Operation.PREFILL: play_prefill,
+    Operation.DECODE: play_decode,
+}
+"""What each operation does to the slots; returns how long it takes, in nanoseconds."""

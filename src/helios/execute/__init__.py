@@ -1,0 +1,1 @@
+"""Binds programs, packs host values, submits, reads completions; owns staging until its fence."""

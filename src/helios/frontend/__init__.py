@@ -1,0 +1,1 @@
+"""Text in: templates, tokens, sampling, limits; a request becomes a frozen `PreparedRequest`."""

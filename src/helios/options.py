@@ -1,0 +1,105 @@
+"""What the user set, and every number the runtime obeys, resolved once.
+
+Options come from the command line, a TOML file and the environment; the contract's defaults
+fill what they leave open.  A clash is an error that names the option.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from helios.values import StartRefused
+from prepared.contract import ServingContract
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user set; None where nothing was said."""
+
+    core: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    accept: str | None = None
+    max_active: int | None = None
+    queue_capacity: int | None = None
+    frontend_workers: int | None = None
+    cache_memory: int | None = None  # bytes
+    threads: int | None = None
+    home: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every number that the runtime obeys; nothing reads options after this."""
+
+    max_active: int
+    queue_capacity: int
+    frontend_workers: int
+    context_tokens: int
+    output_tokens: int
+    threads: int
+    cache_memory: int
+
+    @property
+    def permits(self) -> int:
+        """Requests that may be inside the server at once (TO-26)."""
+        return self.queue_capacity + self.max_active
+
+
+CACHE_SHARE: Final = 4
+"""One part in so many of the free memory goes to the cache, unless an option says more."""
+
+
+def home_folder() -> Path:
+    """Where keys and accepted publishers are kept."""
+    if folder := os.environ.get("HELIOS_HOME"):
+        return Path(folder)
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "helios"
+
+
+def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Bytes that the system could give."""
+    for line in meminfo.read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise StartRefused(f"{meminfo}: no MemAvailable; say --cache-memory")
+
+
+def bounded(name: str, value: int | None, *, default: int, most: int | None = None) -> int:
+    """An option's number, its default, or a refusal that names the option."""
+    if value is None:
+        return default
+    if value < 1 or (most is not None and value > most):
+        span = f"1 to {most}" if most is not None else "at least 1"
+        raise StartRefused(f"{name}: found {value}, expected {span}")
+    return value
+
+
+def resolve(contract: ServingContract, options: Options) -> Limits:
+    """Every number the runtime obeys, decided here and nowhere else."""
+    processors = len(os.sched_getaffinity(0))
+    defaults = contract.defaults
+    return Limits(
+        max_active=bounded(
+            "--max-active",
+            options.max_active,
+            default=contract.concurrency,
+            most=contract.concurrency,
+        ),
+        queue_capacity=bounded(
+            "--queue-capacity", options.queue_capacity, default=defaults.queue_capacity
+        ),
+        frontend_workers=bounded(
+            "--frontend-workers", options.frontend_workers, default=defaults.frontend_workers
+        ),
+        context_tokens=contract.context_tokens,
+        output_tokens=defaults.output_tokens,
+        threads=bounded("--threads", options.threads, default=processors, most=processors),
+        cache_memory=bounded(
+            "--cache-memory", options.cache_memory, default=free_memory() // CACHE_SHARE
+        ),
+    )

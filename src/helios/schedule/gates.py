@@ -1,0 +1,56 @@
+"""Whether a waiting request can become a lane: now, later, or never."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from helios.cache.pages import pages_for
+from helios.schedule.queue import Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheView:
+    """Pages as gates and plans see them."""
+
+    page_tokens: int
+    total_pages: int
+    free_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """It can become a lane now."""
+
+
+@dataclass(frozen=True, slots=True)
+class MustWait:
+    """Pages are short for now."""
+
+    short_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """This server can never hold it; the sentence says why."""
+
+    why: str
+
+
+Gate = Admitted | MustWait | Refused
+
+
+def admit(waiting: Waiting, cache: CacheView, *, reserved_pages: int) -> Gate:
+    """Whether a request can become a lane, with `reserved_pages` promised to lanes that grow.
+
+    A lane takes pages as it grows; at the door it needs those of the tokens it will feed and
+    of the first one it samples.
+    """
+    most = pages_for(waiting.request.most_tokens, page_tokens=cache.page_tokens)
+    if most > cache.total_pages:
+        return Refused(
+            f"the request may need {most} pages of {cache.page_tokens} tokens, "
+            f"the cache has {cache.total_pages}"
+        )
+    needed = pages_for(waiting.tokens + 1, page_tokens=cache.page_tokens)
+    short = needed + reserved_pages - cache.free_pages
+    return MustWait(short) if short > 0 else Admitted()

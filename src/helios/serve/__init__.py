@@ -1,0 +1,1 @@
+"""HTTP: routes, chat, events, permits, metrics, the page."""

@@ -1,0 +1,117 @@
+"""The next token of a row: a function of logits, parameters, seed and position alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ignition.ops.kernel import Field, Kernel
+
+Floats = npt.NDArray[np.float32]
+Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """What a request asked for; `forbidden` ids are out (an end before the minimum output)."""
+
+    seed: int
+    temperature: float
+    top_p: float
+    min_p: float
+    top_k: int  # 0: off
+    repetition: float
+    presence: float
+    frequency: float
+    forbidden: tuple[int, ...]
+
+
+def philox(ids: Words, *, position: int, seed: int) -> Words:
+    """First word of Philox 4x32-10 (Salmon et al. 2011) of the counters (id, position, 0, 0)."""
+    wide = np.uint64
+    a = ids.astype(wide)
+    b = np.full_like(a, position)
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    k0, k1 = seed & 0xFFFFFFFF, seed >> 32
+    low = wide(0xFFFFFFFF)
+    for _ in range(10):
+        m0, m1 = a * wide(0xD2511F53), c * wide(0xCD9E8D57)
+        a, b, c, d = (
+            (m1 >> wide(32)) ^ b ^ wide(k0),
+            m1 & low,
+            (m0 >> wide(32)) ^ d ^ wide(k1),
+            m0 & low,
+        )
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return a.astype(np.uint32)
+
+
+def exponentials(words: Words) -> npt.NDArray[np.float64]:
+    """Exponential variates of uniform words."""
+    return -np.log1p(-(words.astype(np.float64) + 0.5) / 2.0**32)
+
+
+def penalised(logits: Floats, histogram: npt.NDArray[np.uint16], sampling: Sampling) -> Floats:
+    """Repetition (Keskar et al. 2019), then presence and frequency, of tokens seen so far."""
+    out = logits.astype(np.float32).copy()
+    seen = histogram > 0
+    scaled = np.where(
+        out > 0, out / np.float32(sampling.repetition), out * np.float32(sampling.repetition)
+    )
+    cost = np.float32(sampling.presence) + np.float32(sampling.frequency) * histogram
+    out[seen] = (scaled - cost)[seen]
+    out[list(sampling.forbidden)] = -np.inf
+    return out
+
+
+def kept_tokens(logits: Floats, sampling: Sampling) -> tuple[Words, npt.NDArray[np.float64]]:
+    """Ids that may be drawn, heaviest first (lower id among equals), and their weights."""
+    weights = np.exp((logits.astype(np.float64) - logits.max()) / sampling.temperature)
+    order = np.lexsort((np.arange(len(logits)), -weights))
+    if sampling.top_k:
+        order = order[: sampling.top_k]
+    if sampling.top_p < 1.0:
+        reached = np.cumsum(weights[order])
+        order = order[: int(np.searchsorted(reached, sampling.top_p * reached[-1])) + 1]
+    if sampling.min_p > 0.0:
+        order = order[weights[order] >= sampling.min_p]
+    return order.astype(np.uint32), weights[order]
+
+
+def sample(
+    logits: Floats, histogram: npt.NDArray[np.uint16], *, position: int, sampling: Sampling
+) -> int:
+    """The token after `position - 1`; -1 when a logit is undefined."""
+    if np.isnan(logits).any():
+        return -1
+    left = penalised(logits, histogram, sampling)
+    if sampling.temperature == 0.0:
+        return int(np.argmax(left))
+    ids, weights = kept_tokens(left, sampling)
+    variates = exponentials(philox(ids, position=position, seed=sampling.seed))
+    with np.errstate(divide="ignore"):
+        race = variates / weights
+    return int(ids[np.lexsort((ids, race))[0]])
+
+
+SAMPLE: Final = Kernel(
+    "sample",
+    {
+        "logits": Field.FLOATS,  # [samples, stride]; overwritten
+        "samples": Field.WORDS,
+        "sample_rows": Field.WORDS,
+        "sample_lanes": Field.WORDS,
+        "positions": Field.INTS,
+        "slots": Field.WORDS,
+        "states": Field.BYTES,
+        "histograms": Field.HALVES,
+        "sampled": Field.INTS,  # [lanes]
+        "tokens": Field.U32,
+        "stride": Field.U32,
+        "slot_stride": Field.U32,
+        "histogram_width": Field.U32,
+    },
+)

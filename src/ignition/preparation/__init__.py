@@ -1,0 +1,1 @@
+"""What is declared before recording: storage, contract, tokenizer, rotary tables."""

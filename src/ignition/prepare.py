@@ -1,0 +1,259 @@
+"""One checkpoint to one core: the trip of ARCHITECTURE.md, in order."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, Protocol
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ignition.build.cpu import LEVELS, Level, compiled
+from ignition.build.kernels import CPU_KERNELS
+from ignition.export.core_file import CoreWriter
+from ignition.export.weights import catalog_of, weight_pieces
+from ignition.plan.cpu import PlannedModel, cpu_extents, plan_cpu
+from ignition.preparation.contract import cache_of, graph_of, states_of, vocabularies_of
+from ignition.preparation.frontend import (
+    TEMPLATE,
+    TOKENIZER,
+    SamplingAdvice,
+    advice_of,
+    frontend_of,
+)
+from ignition.preparation.programs import Recipe, variants_of
+from ignition.preparation.storage import text_storage
+from ignition.preparation.tokenizer import TokenizerAsset, tokenizer_of
+from ignition.progress import Reporter, Stage
+from ignition.recipes.llama import llama
+from ignition.weights.checkpoint import Checkpoint, CheckpointError, open_checkpoint
+from prepared.agreement import check_agreement, check_manifest
+from prepared.body import (
+    FORMAT_VERSION,
+    CoreBody,
+    DeploymentBody,
+    ExecutableResource,
+    FrontendAsset,
+    RebuildInput,
+    RebuildManifest,
+    RebuildOption,
+    ResourceKind,
+    WeightResource,
+)
+from prepared.consistency import check_contract
+from prepared.contract import FrontendContract, ModelContract, ServingContract, ServingDefaults
+from prepared.encode import encode
+from prepared.manifest import ExecutionManifest
+
+CONTRACT_VERSION: Final = 3
+
+
+class MakeRecipe(Protocol):
+    """A recipe's entry: refuses what it cannot express."""
+
+    def __call__(self, checkpoint: Checkpoint, *, context_tokens: int | None) -> Recipe:
+        """The recipe of this checkpoint."""
+
+
+RECIPES: Final[Mapping[str, MakeRecipe]] = {"llama": llama}
+"""By the architecture that a checkpoint declares."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareOptions:
+    """What the user asked for."""
+
+    checkpoint: Path
+    out: Path
+    model_id: str | None
+    namespace: str
+    context_tokens: int | None
+    lanes: int
+    prefill_tokens: int
+    advice: SamplingAdvice
+    cache: Path  # of compiled kernels
+
+
+def recipe_of(checkpoint: Checkpoint, *, context_tokens: int | None) -> Recipe:
+    """The recipe of the declared architecture."""
+    make = RECIPES.get(checkpoint.architecture)
+    if make is None:
+        raise CheckpointError(
+            "architecture",
+            checkpoint.architecture,
+            expected=f"one of {sorted(RECIPES)}",
+            remedy="no recipe expresses this architecture yet",
+        )
+    return make(checkpoint, context_tokens=context_tokens)
+
+
+def prepare(options: PrepareOptions, key: Ed25519PrivateKey, report: Reporter) -> CoreBody:
+    """Prepare a core; the file exists only when everything went well."""
+    checkpoint = open_checkpoint(options.checkpoint)
+    recipe = recipe_of(checkpoint, context_tokens=options.context_tokens)
+    asset = tokenizer_of(checkpoint)
+    extents = cpu_extents(recipe, lanes=options.lanes, prefill_tokens=options.prefill_tokens)
+    with report.stage("record programs", 1) as stage:
+        planned = plan_cpu(recipe, extents)
+        stage.advance()
+    images = compile_images(options.cache, report)
+    with CoreWriter(options.out) as core:
+        executables = tuple(
+            core.executable(f"kernels.{name}", ResourceKind.SHARED_OBJECT, data)
+            for name, data in images.items()
+        )
+        assets = write_assets(core, asset)
+        with report.stage("pack weights", planned.weights.nbytes) as stage:
+            pieces = weight_pieces(
+                planned.weights, recipe.weights, positions=extents.context_tokens
+            )
+            weights = core.weights("weights", counted(pieces, stage))
+        contract = contract_of(
+            options,
+            recipe,
+            planned,
+            frontend_of(asset, options.advice.over(advice_of(checkpoint))),
+            identity_of(executables, weights, planned.manifest),
+        )
+        body = CoreBody(
+            format_version=FORMAT_VERSION,
+            deployments=(
+                DeploymentBody(name="default", contract=contract, manifests=(planned.manifest,)),
+            ),
+            executables=executables,
+            weights=(weights,),
+            assets=assets,
+            rebuild=encode(rebuild_of(options, checkpoint)),
+            catalogs=(encode(catalog_of(planned.weights, recipe.weights)),),
+        )
+        check_body(body)
+        with report.stage("sign", 1) as stage:
+            core.finish(body, namespace=options.namespace, key=key)
+            stage.advance()
+    return body
+
+
+def check_body(body: CoreBody) -> None:
+    """The treaty's own rules, before anything is signed."""
+    for deployment in body.deployments:
+        check_contract(deployment.contract)
+        for rank, manifest in enumerate(deployment.manifests):
+            check_manifest(manifest, at=f"manifests[{rank}]")
+            check_agreement(deployment.contract.model, manifest, at="contract.model")
+
+
+def compile_images(cache: Path, report: Reporter) -> Mapping[str, bytes]:
+    """Every level's shared object, best first."""
+    with report.stage("compile kernels", len(LEVELS)) as stage, ThreadPoolExecutor(2) as pool:
+
+        def compile_one(level: Level) -> bytes:
+            data = compiled(level, CPU_KERNELS, cache=cache)
+            stage.advance()
+            return data
+
+        return dict(
+            zip((level.name for level in LEVELS), pool.map(compile_one, LEVELS), strict=True)
+        )
+
+
+def counted(pieces: Iterator[memoryview], stage: Stage) -> Iterator[memoryview]:
+    """Pieces, with progress."""
+    for piece in pieces:
+        yield piece
+        stage.advance(len(piece))
+
+
+def write_assets(core: CoreWriter, asset: TokenizerAsset) -> tuple[FrontendAsset, ...]:
+    """Tokenizer and template."""
+    assets = [core.asset(TOKENIZER, ResourceKind.TOKENIZER, asset.json)]
+    if asset.template is not None:
+        assets.append(core.asset(TEMPLATE, ResourceKind.CHAT_TEMPLATE, asset.template.encode()))
+    return tuple(assets)
+
+
+def identity_of(
+    executables: tuple[ExecutableResource, ...],
+    weights: WeightResource,
+    manifest: ExecutionManifest,
+) -> bytes:
+    """Equal kernels, weights and programs write equal cache bytes."""
+    digest = hashlib.sha256(b"helios cache identity\n")
+    for executable in executables:
+        for chunk in executable.stored.chunk_sha256:
+            digest.update(chunk)
+    for chunk in weights.chunk_sha256:
+        digest.update(chunk)
+    digest.update(encode(manifest))
+    return digest.digest()
+
+
+def contract_of(
+    options: PrepareOptions,
+    recipe: Recipe,
+    planned: PlannedModel,
+    frontend: FrontendContract,
+    cache_identity: bytes,
+) -> ServingContract:
+    """The serving contract of a paged-text model."""
+    extents = planned.extents
+    vocabulary, input_vocabulary = vocabularies_of(recipe.sizes.vocabulary)
+    return ServingContract(
+        model_id=options.model_id or options.checkpoint.stem,
+        aliases=(),
+        cache_identity=cache_identity,
+        context_tokens=extents.context_tokens,
+        prefill_tokens=extents.prefill_tokens,
+        prepared_pages=extents.row_pages * 2,
+        prepared_snapshots=0,
+        concurrency=extents.lanes,
+        speculative_widths=(),
+        defaults=ServingDefaults(
+            queue_capacity=64,
+            frontend_workers=2,
+            event_capacity=64,
+            output_tokens=extents.context_tokens,
+        ),
+        model=ModelContract(
+            version=CONTRACT_VERSION,
+            vocabulary=vocabulary,
+            input_vocabulary=input_vocabulary,
+            vision=None,
+            cache=cache_of(text_storage(extents)),
+            states=states_of(),
+            graphs=tuple(graph_of(variant) for variant in variants_of(extents)),
+            frontend=frontend,
+            engram_tables=(),
+        ),
+    )
+
+
+def rebuild_of(options: PrepareOptions, checkpoint: Checkpoint) -> RebuildManifest:
+    """What was read, asked for and used: enough to make the same bytes again."""
+    settings = {
+        "target": "cpu",
+        "context": options.context_tokens,
+        "concurrency": options.lanes,
+        "prefill": options.prefill_tokens,
+        "model-id": options.model_id,
+    }
+    tools = {name: version(name) for name in ("numpy", "protobuf", "zstandard", "ziglang")} | {
+        "python": platform.python_version()
+    }
+    return RebuildManifest(
+        catalog_version=1,
+        inputs=tuple(
+            RebuildInput(name=file.name, nbytes=file.nbytes, sha256=bytes.fromhex(file.sha256()))
+            for file in checkpoint.inputs
+        ),
+        options=tuple(
+            RebuildOption(name=name, value=str(value))
+            for name, value in settings.items()
+            if value is not None
+        ),
+        tools=tuple(RebuildOption(name=name, value=value) for name, value in tools.items()),
+    )

@@ -1,0 +1,122 @@
+"""Compiled kernels, called directly on numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from helios.device.cpu import Library, processor_features
+from ignition.build.cpu import LEVELS, Level, compiled
+from ignition.build.kernels import CPU_KERNELS
+from ignition.ops.kernel import Kernel
+from ignition.weights.formats import Format
+from ignition.weights.pack import pack_matrix
+
+CACHE = Path(__file__).parents[2] / "build" / "kernels"
+SHARES = 64
+SCRATCH_NBYTES = 8 << 20
+
+Array = npt.NDArray[Any]
+
+
+def runnable() -> list[Level]:
+    """Levels that this machine has."""
+    features = processor_features()
+    return [level for level in LEVELS if features.issuperset(level.features)]
+
+
+class Kernels:
+    """One level's kernels."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.library = Library(compiled(level, CPU_KERNELS, cache=CACHE), level.name)
+        self.scratch = np.zeros(SCRATCH_NBYTES, np.uint8)
+
+    def run(self, kernel: Kernel, units: int, **arguments: Array | float | None) -> None:
+        """Call a kernel over all its units."""
+        assert set(arguments) == set(kernel.fields), set(arguments) ^ set(kernel.fields)
+        numbers = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None and not isinstance(value, np.ndarray)
+        }
+        block = bytearray(kernel.pack(numbers))
+        for parameter in kernel.parameters:
+            value = arguments[parameter.name]
+            if isinstance(value, np.ndarray):
+                struct.pack_into("<Q", block, parameter.offset, value.ctypes.data)
+        thread = struct.pack("<IxxxxQ", 0, self.scratch.ctypes.data)
+        function = ctypes.CFUNCTYPE(
+            None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p
+        )(self.library.kernel(kernel.symbol))
+        parameters = ctypes.create_string_buffer(bytes(block), len(block))
+        function(
+            ctypes.addressof(parameters),
+            0,
+            units,
+            ctypes.addressof(ctypes.create_string_buffer(thread)),
+        )
+
+
+class Activations:
+    """Quantised activations in memory."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        tiles, groups = -(-rows // 16), columns // 32
+        self.rows, self.columns = rows, columns
+        self.q = np.zeros((tiles, groups, 16, 32), np.int8)
+        self.scale = np.zeros((tiles, groups, 16), np.float32)
+        self.sum = np.zeros((tiles, groups, 16), np.float32)
+        self.bias = np.zeros((tiles, groups, 16), np.int32)
+
+    def arguments(self, prefix: str = "") -> dict[str, Array]:
+        return {
+            f"{prefix}q": self.q,
+            f"{prefix}scale": self.scale,
+            f"{prefix}sum": self.sum,
+            f"{prefix}bias": self.bias,
+        }
+
+    def floats(self) -> npt.NDArray[np.float32]:
+        """What they stand for, [rows, columns]."""
+        values = self.q.astype(np.float32) * self.scale[..., None]
+        rows = values.transpose(0, 2, 1, 3).reshape(-1, self.columns)
+        return np.ascontiguousarray(rows[: self.rows])
+
+
+def count(rows: int) -> Array:
+    """A live count where kernels read it."""
+    return np.array([rows], np.uint32)
+
+
+STORED = {
+    "q4_0": Format.Q4_0,
+    "q4_1": Format.Q4_1,
+    "q8_0": Format.Q8_0,
+    "q4_k": Format.Q4_K,
+    "q6_k": Format.Q6_K,
+    "f16": Format.F16,
+    "bf16": Format.BF16,
+    "f32": Format.F32,
+}
+
+
+def aligned(nbytes: int) -> Array:
+    """Memory as devices allocate it."""
+    memory = np.zeros(nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + nbytes]
+
+
+def packed(layout: str, raw: Array, *, gated: bool = False, parts: int = 1) -> Array:
+    """A packed matrix of stored rows, aligned as weights are."""
+    data = pack_matrix(layout, np.split(raw, parts), gated=gated)
+    memory = aligned(len(data))
+    memory[:] = data
+    return memory

@@ -1,0 +1,1 @@
+"""What the treaty's small parts promise on their own."""

@@ -1,0 +1,1 @@
+"""Specimens of the treaty, and tests that shapes, wire and numbers keep to it."""
