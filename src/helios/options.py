@@ -49,6 +49,7 @@ class Limits:
         return self.queue_capacity + self.max_active
 
 
+MOST_PORT: Final = 65535
 CACHE_SHARE: Final = 4
 """One part in so many of the free memory goes to the cache, unless an option says more."""
 
@@ -81,6 +82,8 @@ def bounded(name: str, value: int | None, *, default: int, most: int | None = No
 
 def resolve(contract: ServingContract, options: Options) -> Limits:
     """Every number the runtime obeys, decided here and nowhere else."""
+    if not 0 <= options.port <= MOST_PORT:
+        raise StartRefused(f"--port: found {options.port}, expected 0 to {MOST_PORT}")
     processors = len(os.sched_getaffinity(0))
     defaults = contract.defaults
     return Limits(
@@ -99,7 +102,7 @@ def resolve(contract: ServingContract, options: Options) -> Limits:
         context_tokens=contract.context_tokens,
         output_tokens=defaults.output_tokens,
         threads=bounded("--threads", options.threads, default=processors, most=processors),
-        cache_memory=bounded(
-            "--cache-memory", options.cache_memory, default=free_memory() // CACHE_SHARE
-        ),
+        cache_memory=free_memory() // CACHE_SHARE
+        if options.cache_memory is None
+        else bounded("--cache-memory", options.cache_memory, default=0),
     )

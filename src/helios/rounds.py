@@ -104,6 +104,7 @@ class LaneRecord:
     slot: int
     generation: int
     consumed: int
+    emitted: int  # as the device counts; `tokens` holds no more than the record has room for
     tokens: tuple[int, ...]
     offered: int
     accepted: int
@@ -120,4 +121,5 @@ class Completion:
     frame: int
     program: int
     status: int
+    rows: int  # as the device counts; `lanes` holds no more than the record has room for
     lanes: tuple[LaneRecord, ...]

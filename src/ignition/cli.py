@@ -22,6 +22,7 @@ from ignition.progress import Mode, reporter
 from ignition.report import described, mebibytes, print_page
 from ignition.weights.checkpoint import CheckpointError
 from prepared.fields import ContractError
+from prepared.manifest import Target
 from prepared.trust import read_trust, write_trust
 
 app = App(name="ignition", help="Prepare a model into a signed core.", version_flags=[])
@@ -48,7 +49,7 @@ def prepare_core(
     checkpoint: Path,
     *,
     out: Path,
-    target: Literal["cpu"] = "cpu",
+    target: Literal["cpu", "reference"] = "cpu",
     publisher: str = LOCAL_NAMESPACE,
     model_id: str | None = None,
     context: int | None = None,
@@ -86,7 +87,6 @@ def prepare_core(
     progress: str
         Bars, plain lines or JSON.
     """
-    del target  # one target so far; the type refuses others
     for name, value in (("--concurrency", concurrency), ("--prefill", prefill)):
         if value < 1:
             raise CheckpointError(name, str(value), expected="at least 1", remedy="ask for more")
@@ -96,6 +96,7 @@ def prepare_core(
     options = PrepareOptions(
         checkpoint=checkpoint,
         out=out,
+        target=Target[target.upper()],
         model_id=model_id,
         namespace=publisher,
         context_tokens=context,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,11 +13,13 @@ from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ignition.build.cpu import LEVELS, Level, compiled
+from ignition.build.cpu import LEVELS, compiled
 from ignition.build.kernels import CPU_KERNELS
 from ignition.export.core_file import CoreWriter
 from ignition.export.weights import catalog_of, weight_pieces
-from ignition.plan.cpu import PlannedModel, cpu_extents, plan_cpu
+from ignition.plan.cpu import cpu_extents, plan_cpu
+from ignition.plan.model import PlannedModel
+from ignition.plan.reference import plan_reference, reference_extents
 from ignition.preparation.contract import cache_of, graph_of, states_of, vocabularies_of
 from ignition.preparation.frontend import (
     TEMPLATE,
@@ -48,7 +50,7 @@ from prepared.body import (
 from prepared.consistency import check_contract
 from prepared.contract import FrontendContract, ModelContract, ServingContract, ServingDefaults
 from prepared.encode import encode
-from prepared.manifest import ExecutionManifest
+from prepared.manifest import CodeImage, ExecutionManifest, Target
 
 CONTRACT_VERSION: Final = 3
 
@@ -70,6 +72,7 @@ class PrepareOptions:
 
     checkpoint: Path
     out: Path
+    target: Target
     model_id: str | None
     namespace: str
     context_tokens: int | None
@@ -97,20 +100,18 @@ def prepare(options: PrepareOptions, key: Ed25519PrivateKey, report: Reporter) -
     checkpoint = open_checkpoint(options.checkpoint)
     recipe = recipe_of(checkpoint, context_tokens=options.context_tokens)
     asset = tokenizer_of(checkpoint)
-    extents = cpu_extents(recipe, lanes=options.lanes, prefill_tokens=options.prefill_tokens)
     with report.stage("record programs", 1) as stage:
-        planned = plan_cpu(recipe, extents)
+        planned = plan_model(options, recipe)
         stage.advance()
-    images = compile_images(options.cache, report)
+    images = compile_images(planned.manifest.images, options.cache, report)
     with CoreWriter(options.out) as core:
         executables = tuple(
-            core.executable(f"kernels.{name}", ResourceKind.SHARED_OBJECT, data)
-            for name, data in images.items()
+            core.executable(name, ResourceKind.SHARED_OBJECT, data) for name, data in images.items()
         )
         assets = write_assets(core, asset)
         with report.stage("pack weights", planned.weights.nbytes) as stage:
             pieces = weight_pieces(
-                planned.weights, recipe.weights, positions=extents.context_tokens
+                planned.weights, recipe.weights, positions=planned.extents.context_tokens
             )
             weights = core.weights("weights", counted(pieces, stage))
         contract = contract_of(
@@ -147,17 +148,32 @@ def check_body(body: CoreBody) -> None:
             check_agreement(deployment.contract.model, manifest, at="contract.model")
 
 
-def compile_images(cache: Path, report: Reporter) -> Mapping[str, bytes]:
-    """Every level's shared object, best first."""
-    with report.stage("compile kernels", len(LEVELS)) as stage, ThreadPoolExecutor(2) as pool:
+def plan_model(options: PrepareOptions, recipe: Recipe) -> PlannedModel:
+    """The plan for the target."""
+    if options.target is Target.REFERENCE:
+        return plan_reference(
+            recipe,
+            reference_extents(recipe, lanes=options.lanes, prefill_tokens=options.prefill_tokens),
+        )
+    return plan_cpu(
+        recipe, cpu_extents(recipe, lanes=options.lanes, prefill_tokens=options.prefill_tokens)
+    )
 
-        def compile_one(level: Level) -> bytes:
-            data = compiled(level, CPU_KERNELS, cache=cache)
+
+def compile_images(
+    images: Sequence[CodeImage], cache: Path, report: Reporter
+) -> Mapping[str, bytes]:
+    """Every image's shared object by its resource."""
+    levels = {level.name: level for level in LEVELS}
+    with report.stage("compile kernels", len(images)) as stage, ThreadPoolExecutor(2) as pool:
+
+        def compile_one(image: CodeImage) -> bytes:
+            data = compiled(levels[image.name], CPU_KERNELS, cache=cache)
             stage.advance()
             return data
 
         return dict(
-            zip((level.name for level in LEVELS), pool.map(compile_one, LEVELS), strict=True)
+            zip((image.resource for image in images), pool.map(compile_one, images), strict=True)
         )
 
 
@@ -235,7 +251,7 @@ def contract_of(
 def rebuild_of(options: PrepareOptions, checkpoint: Checkpoint) -> RebuildManifest:
     """What was read, asked for and used: enough to make the same bytes again."""
     settings = {
-        "target": "cpu",
+        "target": options.target.name.lower(),
         "context": options.context_tokens,
         "concurrency": options.lanes,
         "prefill": options.prefill_tokens,

@@ -89,6 +89,15 @@ class OpenCore:
 def open_core(path: Path, trust: TrustStore, *, acceptance: str | None) -> OpenCore:
     """Open a core, or say what is wrong with it and where (ContractError, OSError)."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read_core(path, file, trust, acceptance=acceptance)
+    except BaseException:
+        os.close(file)
+        raise
+
+
+def read_core(path: Path, file: int, trust: TrustStore, *, acceptance: str | None) -> OpenCore:
+    """A core from its open file."""
     file_nbytes = os.fstat(file).st_size
     header = unpack_header(os.pread(file, HEADER.size, 0), file_nbytes=file_nbytes)
     envelope = decode(

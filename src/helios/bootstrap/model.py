@@ -16,6 +16,7 @@ from helios.artifact.weights import read_weights
 from helios.cache.pages import PagePool, pages_for
 from helios.device.api import Device, Geometry, Resources
 from helios.device.cpu import CpuDevice
+from helios.device.reference import ReferenceDevice, find_meanings
 from helios.execute.executor import Executor
 from helios.frontend.request import PreparedRequest
 from helios.mailbox import News, Requests, Round, ToFront, ToWorker
@@ -89,15 +90,20 @@ def load_device(core: OpenCore, limits: Limits) -> tuple[Device, Geometry]:
         )
     manifest = select_programs(deployment.manifests[0], max_active=limits.max_active)
     geometry = choose_geometry(deployment.contract, manifest, limits)
-    if manifest.target is not Target.CPU:
-        raise StartRefused(
-            f"the core is prepared for {manifest.target.name}; this runtime has no such device"
-        )
     resources = Resources(
         executable=core.executable,
         weights=partial(read_weights, core, threads=limits.threads),
     )
-    return CpuDevice(manifest, geometry, resources, threads=limits.threads), geometry
+    match manifest.target:
+        case Target.CPU:
+            return CpuDevice(manifest, geometry, resources, threads=limits.threads), geometry
+        case Target.REFERENCE:
+            perform = find_meanings()
+            return ReferenceDevice(manifest, geometry, resources, perform=perform), geometry
+        case Target.CUDA | Target.SCRIPTED:
+            raise StartRefused(
+                f"the core is prepared for {manifest.target.name}; this runtime has no such device"
+            )
 
 
 def build_worker(

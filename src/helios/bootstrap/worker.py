@@ -6,7 +6,7 @@ import gc
 import signal
 import socket
 import sys
-
+from contextlib import suppress
 
 from helios.artifact.core_file import open_core
 from helios.bootstrap.model import build_worker, load_device, prove
@@ -26,8 +26,9 @@ def run(mailbox: WorkerMailbox, start: Start) -> int:
     try:
         worker, ready = load(mailbox, start.options, stages)
     except (ContractError, HeliosError, OSError) as error:
-        mailbox.publish(Refusal(f"{start.options.core}: {error}"))
-        mailbox.wait(1.0)
+        with suppress(MailboxClosed):  # the front may have refused the core first
+            mailbox.publish(Refusal(f"{start.options.core}: {error}"))
+            mailbox.wait(1.0)
         return 1
     except MailboxClosed:
         return 1

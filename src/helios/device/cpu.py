@@ -24,6 +24,7 @@ from prepared.manifest import BufferRole, CodeImage, ExecutionManifest, Launch
 HUGE_NBYTES: Final = 2 << 20
 SPINS: Final = 20_000  # about 50 us on the machines measured: longer than a gap between rounds
 LAUNCH_ALIGNMENT: Final = 64
+COUNT_MASK: Final = 0xFFFFFFFF
 
 
 def processor_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
@@ -143,6 +144,7 @@ class CpuDevice:
             [self._bind(program.launches, frame) for program in manifest.programs]
             for frame in range(manifest.frames)
         ]
+        self._finished = 0
         self._executor = self._start()
 
     @property
@@ -230,11 +232,17 @@ class CpuDevice:
 
     def finished(self) -> int:
         """See `Device`."""
-        return int(self.library.quick.executor_completed(self._executor.address))
+        # The native count has 32 bits, and wraps within months.
+        now = int(self.library.quick.executor_completed(self._executor.address))
+        self._finished += (now - self._finished) & COUNT_MASK
+        return self._finished
 
     def wait(self, finished: int, *, nanoseconds: int) -> int:
         """See `Device`."""
-        return int(self.library.native.executor_wait(self._executor.address, finished, nanoseconds))
+        self.library.native.executor_wait(
+            self._executor.address, finished & COUNT_MASK, nanoseconds
+        )
+        return self.finished()
 
     def memory(self) -> dict[str, int]:
         """See `Device`."""

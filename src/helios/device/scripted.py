@@ -2,17 +2,19 @@
 
 It reads the same staging and writes the same completion records as any other device, by the
 contract's bindings, so everything above it is real.  Each request that is admitted takes the
-next line of the script; after the last line it starts again.
+next line of the script; after the last line it starts again.  One that comes back after
+preemption goes on where its line was: staging does not say who a slot belongs to, so the
+device is told (`request_in`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from helios.device.api import Geometry
-from helios.values import Clock, ProgramId
+from helios.values import Clock, ProgramId, Slot
 from prepared.contract import (
     ELEMENT_BYTES,
     ElementType,
@@ -21,7 +23,14 @@ from prepared.contract import (
     Operation,
     ValueSource,
 )
-from prepared.manifest import CompletionField, ExecutionManifest, FinishBits
+from prepared.manifest import (
+    CompletionField,
+    CompletionSlot,
+    Delivery,
+    ExecutionManifest,
+    FinishBits,
+    Transport,
+)
 
 CODES: Final = {
     ElementType.UINT16: "H",
@@ -31,6 +40,11 @@ CODES: Final = {
     ElementType.FLOAT32: "f",
 }
 FAILED: Final = 1
+
+
+def typed(memory: memoryview, element: ElementType) -> memoryview[Any]:
+    """Bytes as numbers of a type."""
+    return memory.cast("B").cast(CODES[element])  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +61,9 @@ class Line:
 class Row:
     """One slot's state."""
 
+    request: Hashable
     line: Line
+    played: int  # tokens of the line that were emitted, in earlier slots too
     generation: int
     consumed: int
     limit: int
@@ -57,19 +73,19 @@ class Row:
 
     def next_token(self) -> int | None:
         """The next token, or None where execution fails."""
-        place = self.emitted
-        if self.line.fail_at == place:
+        if self.line.fail_at == self.played:
             return None
-        if place < len(self.line.tokens):
-            return self.line.tokens[place]
+        if self.played < len(self.line.tokens):
+            return self.line.tokens[self.played]
         return self.eos[0] if self.eos else 0
 
     def emit(self, token: int) -> None:
         """Take a token, and notice the end."""
         self.emitted += 1
+        self.played += 1
         if token in self.eos:
             self.finished |= FinishBits.END_OF_SEQUENCE
-        over = self.line.end == "length" and self.emitted == len(self.line.tokens)
+        over = self.line.end == "length" and self.played == len(self.line.tokens)
         if self.emitted >= self.limit or over:
             self.finished |= FinishBits.OUTPUT_LIMIT
 
@@ -91,8 +107,13 @@ class ScriptedDevice:
     script: Sequence[Line]
     clock: Clock
     sleep: Callable[[float], None]
+    request_in: Callable[[Slot], Hashable]  # whose a slot is
     rows: dict[int, Row] = field(default_factory=dict)
     started: int = 0  # lines taken
+    _unended: dict[Hashable, Row] = field(default_factory=dict)  # each request's last row
+    _graphs: dict[str, GraphContract] = field(init=False)
+    _transports: dict[str, Transport] = field(init=False)
+    _slots: dict[CompletionField, CompletionSlot] = field(init=False)
     _memory: dict[str, memoryview] = field(default_factory=dict)
     _pending: list[Pending] = field(default_factory=list)
     _finished: int = 0
@@ -166,7 +187,7 @@ class ScriptedDevice:
 
     # ----------------------------------------------------------- values
 
-    def values(self, graph: GraphContract, frame: int) -> Mapping[ValueSource, memoryview]:
+    def values(self, graph: GraphContract, frame: int) -> Mapping[ValueSource, memoryview[Any]]:
         """The staged values of a program, by source."""
         found = {}
         for binding in graph.values:
@@ -175,13 +196,13 @@ class ScriptedDevice:
                 continue
             memory = (
                 self.staging(transport.buffer, frame)
-                if transport.rows > 1 or transport.row_elements == 1
+                if transport.delivery is Delivery.STAGED
                 else self.resident(transport.buffer)
             )
             size = ELEMENT_BYTES[transport.element]
             end = transport.offset + transport.rows * transport.row_stride
             cells = memory[transport.offset : end - end % size]
-            found[binding.source] = cells.cast("B").cast(CODES[transport.element])
+            found[binding.source] = typed(cells, transport.element)
         return found
 
     def put(self, name: CompletionField, frame: int, value: int, *, lane: int = 0) -> None:
@@ -189,8 +210,7 @@ class ScriptedDevice:
         slot = self._slots[name]
         size = ELEMENT_BYTES[slot.element]
         start = slot.offset + lane * slot.row_stride
-        view = self.completion(frame)[start : start + size].cast("B").cast(CODES[slot.element])
-        view[0] = value
+        typed(self.completion(frame)[start : start + size], slot.element)[0] = value
 
     def identify(self, program: ProgramId, frame: int) -> None:
         """Copy what identifies the submission."""
@@ -225,6 +245,27 @@ class ScriptedDevice:
         self.put(CompletionField.RECORD_ROWS, frame, lanes)
         self.put(CompletionField.RECORD_STATUS, frame, status)
 
+    def enter(
+        self, slot: int, *, generation: int, consumed: int, limit: int, eos: tuple[int, ...]
+    ) -> None:
+        """A slot changes hands; a request that was here before goes on with its line."""
+        request = self.request_in(Slot(slot))
+        earlier = self._unended.get(request)
+        if earlier is None:
+            line, played = self.script[self.started % len(self.script)], 0
+            self.started += 1
+        else:
+            line, played = earlier.line, earlier.played
+        self.rows[slot] = self._unended[request] = Row(
+            request=request,
+            line=line,
+            played=played,
+            generation=generation,
+            consumed=consumed,
+            limit=limit,
+            eos=eos,
+        )
+
     def advance(self, frame: int, lane: int, slot: int, *, samples: bool) -> tuple[int, int]:
         """Emit a lane's next token if it samples; returns its status and delay."""
         row = self.rows[slot]
@@ -236,11 +277,13 @@ class ScriptedDevice:
             else:
                 row.emit(token)
                 delay = row.line.delay_ns
+        if row.finished or status:
+            self._unended.pop(row.request, None)
         self.record(frame, lane, slot, token)
         return status, delay
 
 
-Values = Mapping[ValueSource, memoryview]
+Values = Mapping[ValueSource, "memoryview[Any]"]  # memoryview takes no parameters in 3.11
 
 
 def play_initialize(device: ScriptedDevice, values: Values, frame: int) -> int:
@@ -250,14 +293,13 @@ def play_initialize(device: ScriptedDevice, values: Values, frame: int) -> int:
     for lane in range(lanes):
         slot = values[ValueSource.SLOT][lane]
         ids = values[ValueSource.EOS_IDS][lane * width : (lane + 1) * width]
-        device.rows[slot] = Row(
-            line=device.script[device.started % len(device.script)],
+        device.enter(
+            slot,
             generation=values[ValueSource.GENERATION][lane],
             consumed=values[ValueSource.CONSUMED_ENDPOINT][lane],
             limit=values[ValueSource.OUTPUT_LIMIT][lane],
             eos=tuple(token for token in ids if token >= 0),
         )
-        device.started += 1
         device.record(frame, lane, slot, None)
     device.close_record(frame, lanes=lanes, status=0)
     return 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from helios.device.api import Device
-from helios.execute.pack import cells_of
+from helios.execute.destinations import cells_of
 from helios.rounds import Completion, LaneRecord
 from prepared.contract import ELEMENT_BYTES
 from prepared.manifest import CompletionField
@@ -14,10 +14,11 @@ from prepared.manifest import CompletionField
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of a record: typed cells and the cells between lanes."""
+    """One field of a record: typed cells, the cells between lanes, and those of a lane."""
 
     cells: memoryview[Any]
     step: int
+    width: int
 
     def at(self, lane: int) -> int:
         """The value of a lane; the record's own fields are lane 0."""
@@ -28,28 +29,27 @@ class CompletionReader:
     """Reads one frame's record."""
 
     def __init__(self, device: Device, frame: int) -> None:
-        memory = device.completion(frame)
+        memory, layout = device.completion(frame), device.manifest.completion
         self.columns: dict[CompletionField, Column] = {}
-        for slot in device.manifest.completion.slots:
+        self.most_rows = layout.rows
+        for slot in layout.slots:
             size = ELEMENT_BYTES[slot.element]
             cells = memory[slot.offset : len(memory) - (len(memory) - slot.offset) % size]
             self.columns[slot.field] = Column(
-                cells_of(cells, slot.element), slot.row_stride // size
+                cells_of(cells, slot.element), slot.row_stride // size, slot.row_elements
             )
 
     def read(self) -> Completion:
         """The record as it is now."""
         columns = self.columns
-        rows = min(
-            columns[CompletionField.RECORD_ROWS].at(0),
-            len(columns[CompletionField.LANE_SLOT].cells),
-        )
+        rows = columns[CompletionField.RECORD_ROWS].at(0)
         return Completion(
             sequence=columns[CompletionField.RECORD_SEQUENCE].at(0),
             frame=columns[CompletionField.RECORD_FRAME].at(0),
             program=columns[CompletionField.RECORD_PROGRAM].at(0),
             status=columns[CompletionField.RECORD_STATUS].at(0),
-            lanes=tuple(self.lane(index) for index in range(rows)),
+            rows=rows,
+            lanes=tuple(self.lane(index) for index in range(min(rows, self.most_rows))),
         )
 
     def lane(self, index: int) -> LaneRecord:
@@ -62,7 +62,8 @@ class CompletionReader:
             slot=columns[CompletionField.LANE_SLOT].at(index),
             generation=columns[CompletionField.LANE_GENERATION].at(index),
             consumed=columns[CompletionField.LANE_CONSUMED].at(index),
-            tokens=tuple(tokens.cells[start : start + min(emitted, tokens.step)]),
+            emitted=emitted,
+            tokens=tuple(tokens.cells[start : start + min(emitted, tokens.width)]),
             offered=columns[CompletionField.LANE_OFFERED].at(index),
             accepted=columns[CompletionField.LANE_ACCEPTED].at(index),
             cursor=columns[CompletionField.LANE_DRAFT_CURSOR].at(index),

@@ -10,13 +10,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from helios.device.api import Device
+from helios.execute.destinations import (
+    Destination,
+    cells_of,
+    check_destination,
+    destination_of,
+)
 from helios.rounds import Admission, LaneWork, Submission
 from helios.values import StartRefused
 from prepared.contract import (
-    ELEMENT_BYTES,
     ElementType,
     GraphContract,
     Indexing,
@@ -24,37 +29,8 @@ from prepared.contract import (
     ValueBinding,
     ValueSource,
 )
-from prepared.manifest import Delivery, Transport
-
-CODES: Final[Mapping[ElementType, str]] = {
-    ElementType.UINT8: "B",
-    ElementType.UINT16: "H",
-    ElementType.INT32: "i",
-    ElementType.UINT32: "I",
-    ElementType.INT64: "q",
-    ElementType.UINT64: "Q",
-    ElementType.FLOAT32: "f",
-}
-"""Element types that the host writes, as memoryview spells them."""
 
 NO_EOS: Final = -1
-
-
-def cells_of(memory: memoryview, element: ElementType) -> memoryview[Any]:
-    """Bytes as numbers of a type."""
-    return memory.cast("B").cast(CODES[element])  # type: ignore[call-overload, no-any-return]
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Typed cells that a binding fills, and how its rows lie in them."""
-
-    cells: memoryview[Any]
-    row_cells: int  # between rows
-    row_elements: int
-    rows: int
-    binding: ValueBinding
-
 
 Fill = Callable[[Destination, Submission], None]
 
@@ -78,9 +54,14 @@ def put_lanes(to: Destination, submission: Submission, values: Iterable[Number])
         return
     count = put_rows(to, values)
     if to.binding.indexing is Indexing.SUBMISSION_ROW:
-        assert to.binding.padding is not None
-        for row in range(count, to.rows):
-            to.cells[row * to.row_cells] = to.binding.padding
+        pad_rows(to, first=count)
+
+
+def pad_rows(to: Destination, *, first: int) -> None:
+    """Rows from `first` on hold the padding, which no offset changes (HV-15)."""
+    assert to.binding.padding is not None
+    for row in range(first, to.rows):
+        to.cells[row * to.row_cells] = to.binding.padding
 
 
 # hot
@@ -140,7 +121,7 @@ def fill_pages(to: Destination, submission: Submission) -> None:
     for lane in submission.lanes:
         start = lane.slot * to.row_cells
         for entry in lane.new_pages:
-            to.cells[start + entry.index + to.binding.offset] = entry.page
+            to.cells[start + entry.index] = entry.page + to.binding.offset
 
 
 def fill_histogram(to: Destination, submission: Submission) -> None:
@@ -191,18 +172,26 @@ def token_fill(values: Callable[[LaneWork], Sequence[int]]) -> Fill:
 
 def fill_padding(to: Destination, _submission: Submission) -> None:
     """Every row holds the padding."""
-    assert to.binding.padding is not None
-    put_rows(to, [to.binding.padding] * to.rows)
+    pad_rows(to, first=0)
 
 
-def fill_constant(to: Destination, _submission: Submission) -> None:
-    """Every row holds the declared constant."""
-    assert to.binding.constant is not None
-    put_rows(to, [to.binding.constant] * to.rows)
+def fill_constant(to: Destination, submission: Submission) -> None:
+    """The declared constant, wherever the binding counts a row."""
+    constant, lanes = to.binding.constant, submission.lanes
+    assert constant is not None
+    match to.binding.indexing:
+        case Indexing.SCALAR:
+            put_rows(to, [constant])
+        case Indexing.PACKED_TOKEN:
+            tokens = sum(lane.endpoint - lane.start for lane in lanes)
+            put_packed(to, array(to.cells.format, [constant]) * tokens)
+        case _:
+            put_lanes(to, submission, [constant] * len(lanes))
 
 
 PER_LANE: Final = frozenset({Indexing.SUBMISSION_ROW, Indexing.ACTIVE_ROW, Indexing.PHYSICAL_ROW})
 ROWS_ONLY: Final = frozenset({Indexing.ACTIVE_ROW})
+PADDED_ONLY: Final = frozenset({Indexing.SUBMISSION_ROW})
 SLOTS_ONLY: Final = frozenset({Indexing.PHYSICAL_ROW})
 
 FILLS: Final[Mapping[ValueSource, tuple[Fill, frozenset[Indexing]]]] = {
@@ -219,7 +208,7 @@ FILLS: Final[Mapping[ValueSource, tuple[Fill, frozenset[Indexing]]]] = {
     ValueSource.PAGE_TABLE: (fill_pages, SLOTS_ONLY),
     ValueSource.PROMPT_HISTOGRAM: (fill_histogram, SLOTS_ONLY),
     ValueSource.CONSTANT: (fill_constant, frozenset(Indexing)),
-    ValueSource.INACTIVE_PADDING: (fill_padding, frozenset(Indexing)),
+    ValueSource.INACTIVE_PADDING: (fill_padding, PADDED_ONLY),
 }
 """Every source that can be filled, and how its rows may be counted."""
 
@@ -247,67 +236,22 @@ def resolve_packing(
         fills = []
         for index, binding in enumerate(graph.values):
             where = f"{at}.values[{index}]"
-            fill, indexings = FILLS.get(binding.source, (None, frozenset()))
-            if fill is None:
-                raise StartRefused(f"{where}.source: {binding.source.name} cannot be supplied")
-            if binding.indexing not in indexings:
-                raise StartRefused(
-                    f"{where}.indexing: found {binding.indexing.name}, expected one of "
-                    f"{sorted(indexing.name for indexing in indexings)} for {binding.source.name}"
-                )
-            transport = transports[binding.destination]
-            check_extent(binding, transport, model, at=where)
+            fill, transport = fill_of(binding, at=where), transports[binding.destination]
+            check_destination(binding, transport, graph, model, at=where)
             fills.append((fill, destination_of(binding, transport, device, frame)))
         frames.append(tuple(fills))
     return Packing(tuple(frames))
 
 
-ROW_ELEMENTS: Final[Mapping[ValueSource, Callable[[ModelContract, ValueBinding], int]]] = {
-    ValueSource.PAGE_TABLE: lambda model, binding: (
-        model.cache.page_tables[binding.page_table or 0].row_pages
-    ),
-    ValueSource.PROMPT_HISTOGRAM: lambda model, _binding: model.vocabulary.histogram_width,
-}
-"""Sources whose rows have a declared width."""
-
-
-def check_extent(
-    binding: ValueBinding, transport: Transport, model: ModelContract, *, at: str
-) -> None:
-    """The destination's type and row width are the source's."""
-    if transport.element not in CODES:
-        raise StartRefused(f"{at}.destination: the host cannot write {transport.element.name}")
-    resident = transport.delivery is Delivery.RESIDENT
-    if resident != (binding.indexing is Indexing.PHYSICAL_ROW):
+def fill_of(binding: ValueBinding, *, at: str) -> Fill:
+    """What supplies a binding's values, counted as it says."""
+    name = binding.source.name
+    fill, indexings = FILLS.get(binding.source, (None, frozenset()))
+    if fill is None:
+        raise StartRefused(f"{at}.source: {name} cannot be supplied")
+    if binding.indexing not in indexings:
         raise StartRefused(
-            f"{at}.indexing: found {binding.indexing.name} for a {transport.delivery.name} "
-            "destination; physical rows are resident and nothing else is"
+            f"{at}.indexing: found {binding.indexing.name}, expected one of "
+            f"{sorted(indexing.name for indexing in indexings)} for {name}"
         )
-    expected = ROW_ELEMENTS.get(binding.source)
-    width = expected(model, binding) if expected else 1
-    if binding.source is not ValueSource.EOS_IDS and transport.row_elements != width:
-        raise StartRefused(
-            f"{at}.destination: rows of {transport.row_elements}, expected {width} for "
-            f"{binding.source.name}"
-        )
-
-
-def destination_of(
-    binding: ValueBinding, transport: Transport, device: Device, frame: int
-) -> Destination:
-    """The typed cells of a transport."""
-    size = ELEMENT_BYTES[transport.element]
-    if transport.delivery is Delivery.RESIDENT:
-        memory, rows = device.resident(transport.buffer), 0
-        nbytes = len(memory)
-    else:
-        memory, rows = device.staging(transport.buffer, frame), transport.rows
-        row = transport.row_elements * size
-        nbytes = transport.offset + (rows - 1) * transport.row_stride + row
-    return Destination(
-        cells=cells_of(memory[transport.offset : nbytes], transport.element),
-        row_cells=transport.row_stride // size,
-        row_elements=transport.row_elements,
-        rows=rows,
-        binding=binding,
-    )
+    return fill

@@ -43,7 +43,7 @@ def admit(waiting: Waiting, cache: CacheView, *, reserved_pages: int) -> Gate:
     """Whether a request can become a lane, with `reserved_pages` promised to lanes that grow.
 
     A lane takes pages as it grows; at the door it needs those of the tokens it will feed and
-    of the first one it samples.
+    of the first one it samples, unless that one is its last and so is never kept.
     """
     most = pages_for(waiting.request.most_tokens, page_tokens=cache.page_tokens)
     if most > cache.total_pages:
@@ -51,6 +51,7 @@ def admit(waiting: Waiting, cache: CacheView, *, reserved_pages: int) -> Gate:
             f"the request may need {most} pages of {cache.page_tokens} tokens, "
             f"the cache has {cache.total_pages}"
         )
-    needed = pages_for(waiting.tokens + 1, page_tokens=cache.page_tokens)
+    soon = min(waiting.tokens + 1, waiting.request.most_tokens)
+    needed = pages_for(soon, page_tokens=cache.page_tokens)
     short = needed + reserved_pages - cache.free_pages
     return MustWait(short) if short > 0 else Admitted()

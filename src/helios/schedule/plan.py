@@ -27,10 +27,8 @@ def plan_round(
     last: Operation | None,
 ) -> Plan | Preempt | None:
     """The next submission, a lane that must give way, or nothing to do now."""
-    admitted = [
-        lane for lane in roster.lanes if lane.phase is Phase.ADMITTED and not lane.in_flight
-    ]
-    if admitted:
+    idle = (lane for lane in roster.lanes if not lane.in_flight)
+    if admitted := by_age(idle, Phase.ADMITTED):
         return initialize_round(admitted, of(programs, Operation.INITIALIZE))
     decode = decode_round(roster.lanes, cache, of(programs, Operation.DECODE))
     prefill = prefill_round(roster.lanes, cache, of(programs, Operation.PREFILL))
@@ -45,20 +43,25 @@ def of(programs: Iterable[ProgramView], operation: Operation) -> list[ProgramVie
     return sorted(found, key=lambda program: (program.packed_tokens, program.rows))
 
 
-def smallest(programs: Sequence[ProgramView], *, rows: int, tokens: int) -> ProgramView:
+def smallest(programs: Sequence[ProgramView], shares: Sequence[Share]) -> ProgramView:
     """The smallest program that holds a round."""
+    longest = max(share.tokens for share in shares)
+    total = sum(share.tokens for share in shares)
     return next(
-        program for program in programs if program.rows >= rows and program.packed_tokens >= tokens
+        program
+        for program in programs
+        if program.rows >= len(shares)
+        and program.row_tokens >= longest
+        and program.packed_tokens >= total
     )
 
 
 def initialize_round(lanes: Sequence[LaneView], programs: Sequence[ProgramView]) -> Plan:
     """Admit as many lanes as one program holds."""
-    taken = lanes[: programs[-1].rows]
-    return Plan(
-        program=smallest(programs, rows=len(taken), tokens=len(taken)),
-        shares=tuple(Share(slot=lane.slot, tokens=0, samples=False) for lane in taken),
+    shares = tuple(
+        Share(slot=lane.slot, tokens=0, samples=False) for lane in lanes[: programs[-1].rows]
     )
+    return Plan(program=smallest(programs, shares), shares=shares)
 
 
 def by_age(lanes: Iterable[LaneView], phase: Phase) -> list[LaneView]:
@@ -71,7 +74,9 @@ def decode_round(
 ) -> Plan | None:
     """One token for every lane that may have one and has, or gets, a page for it."""
     free, shares = cache.free_pages, list[Share]()
-    for lane in by_age(lanes, Phase.DECODE)[: programs[-1].rows]:
+    for lane in by_age(lanes, Phase.DECODE):
+        if len(shares) == programs[-1].rows:
+            break
         if lane.in_flight >= FRAMES or lane.output_left <= 0:
             continue
         wanted = pages_for(lane.submitted + 1, page_tokens=cache.page_tokens) - lane.pages
@@ -81,9 +86,7 @@ def decode_round(
         shares.append(Share(slot=lane.slot, tokens=1, samples=True))
     if not shares:
         return None
-    return Plan(
-        program=smallest(programs, rows=len(shares), tokens=len(shares)), shares=tuple(shares)
-    )
+    return Plan(program=smallest(programs, shares), shares=tuple(shares))
 
 
 def prefill_round(
@@ -111,19 +114,14 @@ def prefill_round(
         shares.append(Share(slot=lane.slot, tokens=tokens, samples=end == lane.tokens))
     if not shares:
         return None
-    total = largest.packed_tokens - left
-    return Plan(program=smallest(programs, rows=len(shares), tokens=total), shares=tuple(shares))
+    return Plan(program=smallest(programs, shares), shares=tuple(shares))
 
 
 def make_room(lanes: Sequence[LaneView]) -> Preempt | None:
     """The youngest lane gives way when nobody can go on and nothing is in flight."""
     if any(lane.in_flight for lane in lanes):
         return None
-    stuck = [
-        lane
-        for lane in lanes
-        if lane.phase in (Phase.PREFILL, Phase.DECODE) and (lane.output_left or lane.tokens)
-    ]
+    stuck = [lane for lane in lanes if lane.phase in (Phase.PREFILL, Phase.DECODE)]
     if len(stuck) < 2:  # noqa: PLR2004 - the oldest stays, so two are needed
         return None
     return Preempt(slot=max(stuck, key=lambda lane: lane.arrival).slot)

@@ -119,6 +119,10 @@ class Roster:
             free_pages=self.pool.free,
         )
 
+    def request_in(self, slot: Slot) -> RequestId:
+        """Whose a slot is; the slot has a lane."""
+        return self._lanes[slot].waiting.request.id
+
     @property
     def outstanding(self) -> int:
         """Submissions whose completion has not been settled."""

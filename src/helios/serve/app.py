@@ -27,6 +27,13 @@ PAGE_FILES = {
     "index.html": "text/html; charset=utf-8",
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "announcer.js": "text/javascript; charset=utf-8",
+    "bottom.js": "text/javascript; charset=utf-8",
+    "conversation.js": "text/javascript; charset=utf-8",
+    "events.js": "text/javascript; charset=utf-8",
+    "markup.js": "text/javascript; charset=utf-8",
+    "server.js": "text/javascript; charset=utf-8",
+    "thread.js": "text/javascript; charset=utf-8",
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ignition.plan.launches import ALIGNMENT
 from ignition.plan.matrices import Matrix, WeightPlan
 from ignition.preparation.rotary import turns_of
-from ignition.preparation.weights import ModelWeights
+from ignition.preparation.weights import ModelWeights, WeightSource
 from ignition.weights.formats import Format, block_nbytes
 from ignition.weights.pack import Bytes, pack_matrix
 from prepared.body import WeightCatalog, WeightView
@@ -31,8 +31,13 @@ def weight_pieces(
         if name == TURNS:
             values = turns_of(weights.rotary, positions=positions)
         else:
-            values = weights.vectors[name].floats(weights.rotary)
+            values = source_of(weights, name).floats(weights.rotary)
         yield from aligned(np.ascontiguousarray(values).reshape(-1).view(np.uint8), nbytes)
+
+
+def source_of(weights: ModelWeights, name: str) -> WeightSource:
+    """A weight kept as floats, matrix or vector."""
+    return weights.vectors.get(name) or weights.matrices[name]
 
 
 def aligned(data: Bytes, nbytes: int) -> Iterator[memoryview]:
@@ -71,7 +76,7 @@ def catalog_of(plan: WeightPlan, weights: ModelWeights) -> WeightCatalog:
     for name, nbytes in plan.vectors.items():
         if name == TURNS:
             continue
-        tensor = weights.vectors[name].tensor
+        tensor = source_of(weights, name).tensor
         views.append(
             WeightView(
                 tensor=tensor.name,
@@ -79,7 +84,7 @@ def catalog_of(plan: WeightPlan, weights: ModelWeights) -> WeightCatalog:
                 offset=plan.offsets[name],
                 nbytes=nbytes,
                 source_format=tensor.format.name,
-                layout="float32 vector",
+                layout="float32 as it is",
             )
         )
     return WeightCatalog(catalog_version=CATALOG_VERSION, rank=0, views=tuple(views))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from prepared.manifest import Kernel as Declared
 from prepared.manifest import Parameter
 
 
@@ -63,6 +64,11 @@ class Kernel:
         """Size of the block, a multiple of 8."""
         last = self.parameters[-1]
         return -(-(last.offset + last.nbytes) // 8) * 8
+
+    @property
+    def declared(self) -> Declared:
+        """The kernel as a manifest declares it."""
+        return Declared(symbol=self.symbol, parameters=self.parameters, parameter_bytes=self.nbytes)
 
     def pack(self, values: Mapping[str, float]) -> bytes:
         """The block with its plain values set and every address zero."""

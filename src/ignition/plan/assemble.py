@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ignition.ops.kernel import Kernel as OpKernel
-from ignition.plan.launches import ALIGNMENT, At, LaunchList, PlannedLaunch
+from ignition.plan.launches import ALIGNMENT, WEIGHT_PREFIX, At, LaunchList, PlannedLaunch
 from ignition.plan.scratch import extent_of, lives_of, place_scratch
 from ignition.preparation.contract import Variant
 from ignition.preparation.storage import Place, Storage
@@ -53,23 +52,17 @@ class Assembly:
     known_kernels: dict[str, int] = field(default_factory=dict)
     known_launches: dict[Launch, int] = field(default_factory=dict)
 
-    def kernel(self, kernel: OpKernel) -> int:
+    def kernel(self, kernel: Kernel) -> int:
         """The kernel's index."""
         if kernel.symbol not in self.known_kernels:
             self.known_kernels[kernel.symbol] = len(self.kernels)
-            self.kernels.append(
-                Kernel(
-                    symbol=kernel.symbol,
-                    parameters=kernel.parameters,
-                    parameter_bytes=kernel.nbytes,
-                )
-            )
+            self.kernels.append(kernel)
         return self.known_kernels[kernel.symbol]
 
     def place(self, at: At, scratch: Mapping[str, int]) -> Place:
         """Buffer and offset of an address."""
-        if at.name.startswith("weight:"):
-            return Place(WEIGHTS, self.weight_offsets[at.name.removeprefix("weight:")], 0)
+        if at.name.startswith(WEIGHT_PREFIX):
+            return Place(WEIGHTS, self.weight_offsets[at.name.removeprefix(WEIGHT_PREFIX)], 0)
         if at.name in scratch:
             return Place("scratch", scratch[at.name], 0)
         return self.storage.places[at.name]
@@ -77,26 +70,22 @@ class Assembly:
     def launch(self, planned: PlannedLaunch, scratch: Mapping[str, int]) -> int:
         """The launch's index; an equal one is reused."""
         index_of = {buffer.name: index for index, buffer in enumerate(self.buffers)}
-        relocations, numbers = [], {}
-        for parameter in planned.kernel.parameters:
-            value = planned.arguments[parameter.name]
-            if isinstance(value, At):
-                place = self.place(value, scratch)
-                relocations.append(
-                    Relocation(
-                        offset=parameter.offset,
-                        buffer=index_of[place.buffer],
-                        addend=place.offset + value.offset,
-                    )
+        relocations = []
+        for offset, at in planned.addresses.items():
+            place = self.place(at, scratch)
+            relocations.append(
+                Relocation(
+                    offset=offset,
+                    buffer=index_of[place.buffer],
+                    addend=place.offset + at.offset,
                 )
-            elif value is not None:
-                numbers[parameter.name] = value
+            )
         launch = Launch(
             kernel=self.kernel(planned.kernel),
             grid=Extent3(x=planned.units, y=1, z=1),
             block=Extent3(x=1, y=1, z=1),
             shared_bytes=0,
-            parameters=planned.kernel.pack(numbers),
+            parameters=planned.block,
             relocations=tuple(relocations),
         )
         if launch not in self.known_launches:

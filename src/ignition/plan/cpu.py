@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from ignition.build.cpu import LEVELS
@@ -11,13 +10,14 @@ from ignition.ops.attend import MOST_QUERIES
 from ignition.plan.assemble import Machine, assemble
 from ignition.plan.launches import LaunchList
 from ignition.plan.lower_cpu import CpuLowering, score_stride
-from ignition.plan.matrices import Matrix, WeightPlan, plan_weights
+from ignition.plan.matrices import Matrix, plan_weights
+from ignition.plan.model import PlannedModel
 from ignition.preparation.programs import Recipe, record_programs, variants_of
 from ignition.preparation.storage import TextExtents, text_storage
 from ignition.record.tape import Extent
 from ignition.weights.formats import Format
 from prepared.contract import ElementType, Operation
-from prepared.manifest import CodeImage, ExecutionManifest, Target
+from prepared.manifest import CodeImage, Target
 
 LAYOUT_OF: Final[Mapping[Format, str]] = {
     Format.F32: "f32",
@@ -32,15 +32,6 @@ LAYOUT_OF: Final[Mapping[Format, str]] = {
 """How the CPU target keeps each stored format."""
 
 PAGE_TOKENS: Final = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedModel:
-    """Everything that is decided before a byte of weights is written."""
-
-    extents: TextExtents
-    manifest: ExecutionManifest
-    weights: WeightPlan
 
 
 def cpu_extents(recipe: Recipe, *, lanes: int, prefill_tokens: int) -> TextExtents:

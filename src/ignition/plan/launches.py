@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ignition.ops.kernel import Kernel
+from ignition.ops.kernel import Kernel as OpKernel
+from prepared.manifest import Kernel
 
 ALIGNMENT: Final = 64
+WEIGHT_PREFIX: Final = "weight:"
 
 
 class LoweringError(Exception):
@@ -23,25 +25,23 @@ class At:
     offset: int = 0
 
 
+def weight(name: str) -> At:
+    """A place within the weight resource."""
+    return At(WEIGHT_PREFIX + name)
+
+
 Argument = At | float | None
 """An address, a number, or a null address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLaunch:
-    """A kernel, its units, and an argument for each of its fields."""
+    """A kernel, its units, its parameter block, and what is addressed at which offset."""
 
     kernel: Kernel
     units: int
-    arguments: Mapping[str, Argument]
-
-    def __post_init__(self) -> None:
-        """Every field has an argument."""
-        assert set(self.arguments) == set(self.kernel.fields), self.kernel.symbol
-
-    def places(self) -> Iterable[At]:
-        """The addresses it takes."""
-        return (value for value in self.arguments.values() if isinstance(value, At))
+    block: bytes
+    addresses: Mapping[int, At]
 
 
 @dataclass(slots=True)
@@ -57,6 +57,24 @@ class LaunchList:
         self.scratch[name] = nbytes
         return At(name)
 
-    def launch(self, kernel: Kernel, units: int, **arguments: Argument) -> None:
-        """Append a launch."""
-        self.launches.append(PlannedLaunch(kernel=kernel, units=units, arguments=arguments))
+    def launch(self, kernel: OpKernel, units: int, **arguments: Argument) -> None:
+        """Append a launch with an argument for each of the kernel's fields."""
+        assert set(arguments) == set(kernel.fields), kernel.symbol
+        numbers = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None and not isinstance(value, At)
+        }
+        addresses = {
+            parameter.offset: value
+            for parameter in kernel.parameters
+            if isinstance(value := arguments[parameter.name], At)
+        }
+        self.launches.append(
+            PlannedLaunch(
+                kernel=kernel.declared,
+                units=units,
+                block=kernel.pack(numbers),
+                addresses=addresses,
+            )
+        )

@@ -30,8 +30,8 @@ from ignition.ops.lay_rows import LAY_ROWS
 from ignition.ops.linear import GATED_LINEAR, LINEAR, NUMBER_LINEAR, PACKED, SILU_GATE
 from ignition.ops.rms_norm import NORM, NORM_QUANTISE, QUANTISE
 from ignition.ops.sample import SAMPLE
-from ignition.plan.launches import Argument, At, LaunchList, LoweringError
-from ignition.plan.matrices import Matrix, block_nbytes, weight
+from ignition.plan.launches import Argument, At, LaunchList, LoweringError, weight
+from ignition.plan.matrices import Matrix, block_nbytes
 from ignition.preparation.storage import SLOT_NBYTES, TextExtents, histogram_width
 from ignition.record.tape import Extent, Operand, Recording, Step
 

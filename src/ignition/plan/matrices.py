@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ignition.plan.launches import ALIGNMENT, At
+from ignition.plan.launches import ALIGNMENT
 
 GROUP_NBYTES: Mapping[str, int] = {"q4_0": 288, "q4_1": 320, "q8_0": 544, "q4_k": 288, "q6_k": 544}
 HEADER_NBYTES: Mapping[str, int] = {"q4_k": 64, "q6_k": 32}  # every 8 groups
@@ -72,8 +72,3 @@ def plan_weights(matrices: Mapping[str, Matrix], vectors: Mapping[str, int]) -> 
     return WeightPlan(
         matrices=tuple(matrices.values()), vectors=dict(vectors), offsets=offsets, nbytes=end
     )
-
-
-def weight(name: str) -> At:
-    """A place within the weight resource."""
-    return At(f"weight:{name}")

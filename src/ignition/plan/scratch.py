@@ -27,7 +27,7 @@ def lives_of(launches: Sequence[PlannedLaunch], scratch: Mapping[str, int]) -> d
     """When each piece of scratch is alive."""
     lives: dict[str, Life] = {}
     for index, launch in enumerate(launches):
-        for place in launch.places():
+        for place in launch.addresses.values():
             if place.name in scratch:
                 first = lives[place.name].first if place.name in lives else index
                 lives[place.name] = Life(first, index)

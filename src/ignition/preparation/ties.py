@@ -59,8 +59,8 @@ def check_independent(ordered: Sequence[Merge], *, soon: Collection[Merge], tied
                 after[first] = {end for start, end in soon if first in start}
             if second not in before:
                 before[second] = {start for start, end in soon if second in end}
-            met = {right[0]} & after[first] | {left[1]} & before[second]
-            if met or after[first] & before[second]:
+            meeting = any(end == right[0] or second in end for end in after[first])
+            if meeting or left[1] in before[second] or after[first] & before[second]:
                 raise tied_badly(tied, first)
 
 

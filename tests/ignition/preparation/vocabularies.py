@@ -36,12 +36,8 @@ def byte_level(
     """A byte-level vocabulary: all bytes but some, the merges' wholes, and `more`."""
     tokens = [(letter, NORMAL) for byte, letter in enumerate(LETTERS) if byte not in without]
     tokens += [(whole, NORMAL) for whole in dict.fromkeys("".join(merge) for merge in merges)]
-    return vocabulary(
-        [*tokens, *more],
-        model="gpt2",
-        merges=tuple(" ".join(merge) for merge in merges),
-        **settings,
-    )
+    values = {"model": "gpt2", "merges": tuple(" ".join(merge) for merge in merges)}
+    return vocabulary([*tokens, *more], **{**values, **settings})
 
 
 def sentencepiece(scores: Mapping[str, float], *, more: Typed = (), **settings: object) -> Settings:
@@ -49,12 +45,11 @@ def sentencepiece(scores: Mapping[str, float], *, more: Typed = (), **settings: 
     special = [("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)]
     tokens = [*special, *((token, BYTE) for token in BYTE_TOKENS)]
     tokens += [(token, NORMAL) for token in scores]
-    return vocabulary(
-        [*tokens, *more],
-        model="llama",
-        scores=(*(0.0,) * 259, *scores.values(), *(-1000.0,) * len(more)),
-        **settings,
-    )
+    values = {
+        "model": "llama",
+        "scores": (*(0.0,) * 259, *scores.values(), *(-1000.0,) * len(more)),
+    }
+    return vocabulary([*tokens, *more], **{**values, **settings})
 
 
 def vocabulary(tokens: Typed, **settings: object) -> Settings:

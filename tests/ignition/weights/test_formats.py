@@ -5,7 +5,7 @@ from __future__ import annotations
 import gguf
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -58,6 +58,7 @@ def test_blocks_are_as_large_as_the_gguf_package_says(stored: Format) -> None:
 
 
 @pytest.mark.parametrize("stored", Format)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 40), blocks=st.integers(1, 3))
 def test_random_blocks_mean_the_same_bits(
     stored: Format, seed: int, rows: int, blocks: int
@@ -68,6 +69,7 @@ def test_random_blocks_mean_the_same_bits(
 
 
 @pytest.mark.parametrize("stored", Format)
+@settings(deadline=None)
 @given(data=st.data())
 def test_chosen_blocks_mean_the_same_bits(stored: Format, data: st.DataObject) -> None:
     raw = data.draw(arrays(np.uint8, (2, block_nbytes(stored))))

@@ -72,6 +72,23 @@ def test_tensors_are_found_with_their_shape_format_and_numbers(tmp_path: Path, n
         assert source.floats().tobytes() == gguf.quants.dequantize(packed, stored).tobytes()
 
 
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K"])
+def test_tensors_of_nested_blocks_are_found_with_their_numbers(tmp_path: Path, name: str) -> None:
+    stored = gguf.GGMLQuantizationType[name]
+    columns, nbytes = gguf.GGML_QUANT_SIZES[stored]
+    packed = np.random.default_rng(2).integers(0, 120, (3, 2 * nbytes), np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_tensor("w", packed, raw_dtype=stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    source = open_checkpoint(tmp_path / "m.gguf").tensors.take("w", shape=(3, 2 * columns))
+    assert source.format is Format[name]
+    assert source.raw().tobytes() == packed.tobytes()
+    assert source.floats().tobytes() == gguf.quants.dequantize(packed, stored).tobytes()
+
+
 def test_settings_keep_their_keys_and_values(tmp_path: Path) -> None:
     path = write_gguf(
         tmp_path / "m.gguf",
@@ -269,7 +286,9 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_damage_is_refused_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     whole = bytearray(
         write_gguf(

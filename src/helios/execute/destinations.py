@@ -1,0 +1,194 @@
+"""Destinations of host values: typed cells of staging or of resident rows (HV-24).
+
+Whether a transport can take a source's values is checked once, at start, by name.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from helios.device.api import Device
+from helios.values import StartRefused
+from prepared.contract import (
+    ELEMENT_BYTES,
+    ElementType,
+    GraphContract,
+    Indexing,
+    ModelContract,
+    PageBase,
+    ValueBinding,
+    ValueSource,
+)
+from prepared.manifest import Delivery, Transport
+
+CODES: Final[Mapping[ElementType, str]] = {
+    ElementType.UINT8: "B",
+    ElementType.UINT16: "H",
+    ElementType.INT32: "i",
+    ElementType.UINT32: "I",
+    ElementType.INT64: "q",
+    ElementType.UINT64: "Q",
+    ElementType.FLOAT32: "f",
+}
+"""Element types that the host writes, as memoryview spells them."""
+
+INTEGERS: Final = frozenset(
+    {ElementType.INT32, ElementType.UINT32, ElementType.INT64, ElementType.UINT64}
+)
+FLAGS: Final = INTEGERS | {ElementType.UINT8, ElementType.UINT16}
+
+ELEMENTS: Final[Mapping[ValueSource, frozenset[ElementType]]] = {
+    **dict.fromkeys(
+        (
+            ValueSource.TEMPERATURE,
+            ValueSource.TOP_P,
+            ValueSource.MIN_P,
+            ValueSource.REPETITION_PENALTY,
+            ValueSource.PRESENCE_PENALTY,
+            ValueSource.FREQUENCY_PENALTY,
+        ),
+        frozenset({ElementType.FLOAT32}),
+    ),
+    ValueSource.SAMPLING_DECISION: FLAGS,
+    ValueSource.SEED_BITS: frozenset({ElementType.UINT64}),
+    ValueSource.EOS_IDS: frozenset({ElementType.INT32, ElementType.INT64}),
+    ValueSource.PROMPT_HISTOGRAM: frozenset({ElementType.UINT16}),
+    ValueSource.CONSTANT: FLAGS,
+    ValueSource.INACTIVE_PADDING: FLAGS,
+}
+"""Types that hold every value of a source; `INTEGERS` where nothing is said."""
+
+UNSHIFTED: Final = frozenset(
+    {ValueSource.EOS_IDS, ValueSource.PROMPT_HISTOGRAM, ValueSource.INACTIVE_PADDING}
+)
+"""Sources that are not integers one by one, so that a declared offset means nothing."""
+
+
+def cells_of(memory: memoryview, element: ElementType) -> memoryview[Any]:
+    """Bytes as numbers of a type."""
+    return memory.cast("B").cast(CODES[element])  # type: ignore[call-overload, no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Typed cells that a binding fills, and how its rows lie in them."""
+
+    cells: memoryview[Any]
+    row_cells: int  # between rows
+    row_elements: int
+    rows: int
+    binding: ValueBinding
+
+
+def destination_of(
+    binding: ValueBinding, transport: Transport, device: Device, frame: int
+) -> Destination:
+    """The typed cells of a transport."""
+    size = ELEMENT_BYTES[transport.element]
+    if transport.delivery is Delivery.RESIDENT:
+        memory, rows = device.resident(transport.buffer), 0
+        nbytes = len(memory) - (len(memory) - transport.offset) % size
+    else:
+        memory, rows = device.staging(transport.buffer, frame), transport.rows
+        row = transport.row_elements * size
+        nbytes = transport.offset + (rows - 1) * transport.row_stride + row
+    return Destination(
+        cells=cells_of(memory[transport.offset : nbytes], transport.element),
+        row_cells=transport.row_stride // size,
+        row_elements=transport.row_elements,
+        rows=rows,
+        binding=binding,
+    )
+
+
+def check_destination(
+    binding: ValueBinding,
+    transport: Transport,
+    graph: GraphContract,
+    model: ModelContract,
+    *,
+    at: str,
+) -> None:
+    """Refuse to start with a destination that cannot take the binding's values."""
+    check_numbers(binding, transport, at=at)
+    check_rows(binding, transport, graph, at=at)
+    check_width(binding, transport, model, at=at)
+
+
+def check_numbers(binding: ValueBinding, transport: Transport, *, at: str) -> None:
+    """The destination's type holds every value of the source."""
+    name, element = binding.source.name, transport.element
+    elements = ELEMENTS.get(binding.source, INTEGERS)
+    if element not in elements:
+        raise StartRefused(
+            f"{at}.destination: found {element.name}, expected one of "
+            f"{sorted(element.name for element in elements)} for {name}"
+        )
+    integers = element is not ElementType.FLOAT32 and binding.source not in UNSHIFTED
+    if binding.offset and not integers:
+        raise StartRefused(f"{at}.offset: found {binding.offset}, expected 0 for {name}")
+    for field, number in (
+        ("padding", binding.padding),
+        ("constant", None if binding.constant is None else binding.constant + binding.offset),
+    ):
+        if number is None:
+            continue
+        try:
+            array(CODES[element], [number])
+        except OverflowError:
+            raise StartRefused(
+                f"{at}.{field}: found {number}, expected a number of {element.name}"
+            ) from None
+
+
+def check_rows(
+    binding: ValueBinding, transport: Transport, graph: GraphContract, *, at: str
+) -> None:
+    """The destination has a row for whatever the indexing counts."""
+    resident = transport.delivery is Delivery.RESIDENT
+    if resident != (binding.indexing is Indexing.PHYSICAL_ROW):
+        raise StartRefused(
+            f"{at}.indexing: found {binding.indexing.name} for a {transport.delivery.name} "
+            "destination; physical rows are resident and nothing else is"
+        )
+    size = ELEMENT_BYTES[transport.element]
+    if transport.row_stride % size:
+        raise StartRefused(
+            f"{at}.destination: rows {transport.row_stride} bytes apart, "
+            f"expected a multiple of {size}"
+        )
+    rows = {
+        Indexing.SCALAR: 1,
+        Indexing.SUBMISSION_ROW: graph.batch_capacity,
+        Indexing.ACTIVE_ROW: graph.batch_capacity,
+        Indexing.PACKED_TOKEN: graph.packed_token_capacity,
+    }.get(binding.indexing, 0)
+    if transport.rows < rows:
+        raise StartRefused(
+            f"{at}.destination: found {transport.rows} rows, expected {rows} for {graph.name}"
+        )
+
+
+def check_width(
+    binding: ValueBinding, transport: Transport, model: ModelContract, *, at: str
+) -> None:
+    """The destination's rows are as wide as the source's."""
+    source, width = binding.source, 1
+    if source is ValueSource.EOS_IDS:
+        width = max(transport.row_elements, len(model.frontend.eos_token_ids))
+    elif source is ValueSource.PROMPT_HISTOGRAM:
+        width = model.vocabulary.histogram_width
+    elif source is ValueSource.PAGE_TABLE:
+        assert binding.page_table is not None
+        view = model.cache.page_tables[binding.page_table]
+        width = view.row_pages
+        if view.page_offset or view.base is not PageBase.PAGE_BASE_ABSOLUTE:
+            raise StartRefused(f"{at}.page_table: a shifted page table cannot be supplied")
+    if transport.row_elements != width:
+        raise StartRefused(
+            f"{at}.destination: rows of {transport.row_elements}, expected {width} for "
+            f"{source.name}"
+        )

@@ -1,0 +1,68 @@
+"""A real server of a real core, as its user starts it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "build" / "smollm2-135m.core"
+OPTIONS = ("--max-active", "4", "--cache-memory", "256M")
+READY_SECONDS = 60
+STOP_SECONDS = 20
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class RealServer:
+    """`helios serve`, from its start to its end."""
+
+    def __init__(self) -> None:
+        if not CORE.exists():
+            pytest.fail(f"{CORE.relative_to(ROOT)} is missing: run `make core`", pytrace=False)
+        port = free_port()
+        self.origin = f"http://127.0.0.1:{port}"
+        helios = Path(sys.executable).with_name("helios")
+        self._process = subprocess.Popen(
+            [helios, "serve", CORE, "--port", str(port), *OPTIONS],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ,
+        )
+
+    def wait_until_ready(self) -> None:
+        """Return when it listens; fail with what it printed."""
+        assert self._process.stdout is not None
+        output, deadline = b"", time.monotonic() + READY_SECONDS
+        while b"ready in " not in output:
+            left = max(0.0, deadline - time.monotonic())
+            readable, _, _ = select.select([self._process.stdout], [], [], left)
+            piece = os.read(self._process.stdout.fileno(), 1 << 16) if readable else b""
+            output += piece
+            if not piece:
+                pytest.fail(f"the server did not start:\n{output.decode()}", pytrace=False)
+
+    def stop(self) -> int:
+        """Stop it as its user would; returns its exit status."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.communicate(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        return self._process.returncode

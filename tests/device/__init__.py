@@ -1,0 +1,1 @@
+"""Tests of devices, the scripted one above all."""

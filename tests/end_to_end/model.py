@@ -1,0 +1,155 @@
+"""The real core on the real device, driven a submission at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from helios.artifact.core_file import OpenCore, open_core
+from helios.bootstrap.front import load_frontend
+from helios.bootstrap.model import load_device
+from helios.cache.pages import PagePool
+from helios.device.cpu import CpuDevice
+from helios.execute.executor import Executor
+from helios.frontend.prepare import Frontend
+from helios.frontend.request import PreparedRequest
+from helios.options import Options, home_folder, resolve
+from helios.rounds import Completion, Sampling
+from helios.schedule.lanes import Plan, Share
+from helios.schedule.queue import Waiting
+from helios.schedule.roster import Roster
+from helios.values import RequestId, Slot
+from prepared.contract import Operation
+from prepared.trust import read_trust
+
+BUILD = Path(__file__).parents[2] / "build"
+CORE = BUILD / "smollm2-135m.core"
+GGUF = BUILD / "weights" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+GREEDY = Sampling(
+    seed=0,
+    temperature=0.0,
+    top_p=1.0,
+    top_k=0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    presence_penalty=0.0,
+    frequency_penalty=0.0,
+)
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass
+class Model:
+    """A loaded core."""
+
+    core: OpenCore
+    device: CpuDevice
+    executor: Executor
+    frontend: Frontend
+    slots: int
+    pages: int
+    _number: int = 0
+
+    @property
+    def page_tokens(self) -> int:
+        return self.core.deployment.contract.model.cache.page_tokens
+
+    def roster(self) -> Roster:
+        """A fresh roster over the loaded device."""
+        return Roster(
+            slots=self.slots,
+            vocabulary=self.vocabulary,
+            page_tokens=self.page_tokens,
+            pool=PagePool(self.pages),
+        )
+
+    @property
+    def vocabulary(self) -> int:
+        return self.core.deployment.contract.model.vocabulary.tokens
+
+    def logits(self, operation: Operation, rows: int) -> Floats:
+        """What the last submission of an operation sampled from."""
+        manifest = self.device.manifest
+        program = next(p for p in manifest.programs if p.operation is operation)
+        for index in program.launches:
+            launch = manifest.launches[index]
+            kernel = manifest.kernels[launch.kernel]
+            if kernel.symbol != "sample":
+                continue
+            places = {p.name: p.offset for p in kernel.parameters}
+            stride = int.from_bytes(launch.parameters[places["stride"] :][:4], "little")
+            (at,) = (r for r in launch.relocations if r.offset == places["logits"])
+            memory = self.device.resident(manifest.buffers[at.buffer].name)
+            cells = np.frombuffer(memory, np.float32, rows * stride, at.addend)
+            return cells.reshape(rows, stride)[:, : self.vocabulary].copy()
+        raise AssertionError("nothing samples")
+
+    def run(self, roster: Roster, plan: Plan) -> Completion:
+        """Submit a round and settle it."""
+        self.executor.submit(roster.commit(plan, 0))
+        while not (finished := list(self.executor.finished())):
+            self.executor.wait(nanoseconds=10**9)
+        roster.settle(finished[0])
+        return finished[0]
+
+    def round(self, roster: Roster, operation: Operation, shares: Sequence[Share]) -> Completion:
+        """A round with the smallest program that holds it."""
+        tokens = sum(share.tokens for share in shares)
+        program = min(
+            (
+                p
+                for p in self.executor.programs
+                if p.operation is operation and p.rows >= len(shares) and p.packed_tokens >= tokens
+            ),
+            key=lambda p: p.packed_tokens,
+        )
+        return self.run(roster, Plan(program=program, shares=tuple(shares)))
+
+    def admit(self, roster: Roster, prompts: Sequence[Sequence[int]], **changes: Any) -> list[Slot]:
+        """Give prompts slots."""
+        slots = []
+        for prompt in prompts:
+            self._number += 1
+            request = PreparedRequest(
+                id=RequestId(self._number),
+                prompt=tuple(prompt),
+                sampling=changes.get("sampling", GREEDY),
+                output_limit=changes.get("limit", 4096),
+                minimum_output=0,
+                eos_ids=changes.get("eos", ()),
+            )
+            roster.admit(Waiting(arrival=self._number, request=request))
+            slots.append(roster.view().lanes[-1].slot)
+        self.round(
+            roster,
+            Operation.INITIALIZE,
+            [Share(slot=slot, tokens=0, samples=False) for slot in slots],
+        )
+        return slots
+
+
+def open_model(path: Path, *, threads: int | None = None) -> Model:
+    """Open and load a core as the server does."""
+    options = Options(core=path, home=home_folder(), cache_memory=1 << 30, threads=threads)
+    core = open_core(path, read_trust(options.home / "trust.json"), acceptance=None)
+    contract = core.deployment.contract
+    limits = resolve(contract, options)
+    device, geometry = load_device(core, limits)
+    assert isinstance(device, CpuDevice)
+    return Model(
+        core=core,
+        device=device,
+        executor=Executor(contract.model, device),
+        frontend=load_frontend(core, limits),
+        slots=geometry.slots,
+        pages=geometry.pages,
+    )
+
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")

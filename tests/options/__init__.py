@@ -1,0 +1,1 @@
+"""Tests of options and the limits made of them."""

@@ -1,0 +1,1 @@
+"""Recordings: what was recorded is what the model computes."""

@@ -1,0 +1,1 @@
+"""Tests of the scheduler: gates, plans, judgement of records, and the roster."""

@@ -1,0 +1,1 @@
+"""Tests of the whole worker on a scripted device."""
