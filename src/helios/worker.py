@@ -59,6 +59,7 @@ class Worker:
         self._news: list[News] = []
         self._steps: list[Step] = []
         self._preempted = 0
+        self._changed = False  # something was settled since the last message
 
     def run(self, ready: Ready) -> None:
         """Turn until told to stop, or until the front is gone; then drain."""
@@ -78,6 +79,7 @@ class Worker:
         """Settle what finished, let in what waits, submit what fits."""
         for completion in self.executor.finished():
             self._tell(*self.roster.settle(completion))
+            self._changed = True
         for message in self.mailbox.drain():
             self._take(message)
         self._admit()
@@ -167,11 +169,11 @@ class Worker:
 
     def _publish(self) -> None:
         """One message, when there is anything to say."""
-        if not self._news and not self._steps:
+        if not self._news and not self._steps and not self._changed:
             return
         view = self.roster.view()
         gauges = Gauges(
             waiting=len(self.queue), lanes=len(view.lanes), free_pages=self.roster.pool.free
         )
         self.mailbox.publish(Round(tuple(self._news), tuple(self._steps), gauges, self._preempted))
-        self._news, self._steps, self._preempted = [], [], 0
+        self._news, self._steps, self._preempted, self._changed = [], [], 0, False

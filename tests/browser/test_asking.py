@@ -70,8 +70,11 @@ def test_an_error_inside_the_stream_keeps_the_text_before_it(
 def test_a_lost_connection_keeps_the_text_before_it(
     play_reader: Reader, scripted: ScriptedServer, last: bytes | type[Break]
 ) -> None:
-    scripted.plan(Script(steps=[said("So far"), last]))
+    gate = threading.Event()
+    scripted.plan(Script(steps=[said("So far"), gate, last]))
     play_reader.send("Go on")
+    play_reader.wait_for_words()
+    gate.set()
     play_reader.growth()
     assert play_reader.answers()[0].startswith("So far")
     assert play_reader.text(".problem h3") == "Connection lost"

@@ -67,15 +67,19 @@ class Kernels:
 class Activations:
     """Quantised activations in memory."""
 
-    def __init__(self, rows: int, columns: int) -> None:
+    def __init__(self, rows: int, columns: int, *, fine: bool = False) -> None:
         tiles, groups = -(-rows // 16), columns // 32
         self.rows, self.columns = rows, columns
+        self.fine = np.zeros((tiles, groups, 16, 32), np.int8) if fine else None
         self.q = np.zeros((tiles, groups, 16, 32), np.int8)
         self.scale = np.zeros((tiles, groups, 16), np.float32)
         self.sum = np.zeros((tiles, groups, 16), np.float32)
         self.bias = np.zeros((tiles, groups, 16), np.int32)
 
-    def arguments(self, prefix: str = "") -> dict[str, Array]:
+    def arguments(self, prefix: str = "") -> dict[str, Array | None]:
+        return {**self.coarse(prefix), f"{prefix}fine": self.fine}
+
+    def coarse(self, prefix: str = "") -> dict[str, Array]:
         return {
             f"{prefix}q": self.q,
             f"{prefix}scale": self.scale,
@@ -85,7 +89,10 @@ class Activations:
 
     def floats(self) -> npt.NDArray[np.float32]:
         """What they stand for, [rows, columns]."""
-        values = self.q.astype(np.float32) * self.scale[..., None]
+        digits = self.q.astype(np.float32)
+        if self.fine is not None:
+            digits = 256 * digits + self.fine
+        values = digits * self.scale[..., None]
         rows = values.transpose(0, 2, 1, 3).reshape(-1, self.columns)
         return np.ascontiguousarray(rows[: self.rows])
 

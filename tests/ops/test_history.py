@@ -197,7 +197,7 @@ def test_attention_for_packed_products_is_quantised(kernels: Kernels) -> None:
     queries = world.feed(slots, lanes, positions, world.rows(20))
     plain = world.attend(slots, lanes, positions, queries)
     kept = Activations(20, 256)
-    parts = kept.arguments()
+    parts = kept.coarse()
     kernels.run(
         ATTEND,
         SHARES,

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from helios.rounds import Completion, Finish, Submission
 from helios.schedule.lanes import MOVES, Phase, Result
+from helios.values import Slot
 from tests.schedule.made import EOS, waiting
 from tests.schedule.world import FRAMES, PAGE_TOKENS, World, plain_token
 
@@ -55,7 +56,7 @@ class RosterUnderUse(RuleBasedStateMachine):
         self.world = World(slots=SLOTS, pages=PAGES, token=ending_token)
         self.asked: dict[int, tuple[int, int]] = {}  # prompt and limit of each request
         self.harmed: set[int] = set()  # cancelled, or in a bad record
-        self.phases: dict[tuple[int, int], Phase] = {}  # by slot and age
+        self.phases: dict[tuple[Slot, int], Phase] = {}  # by slot and age
         self.generations: dict[int, int] = {}
 
     @rule(prompt=st.sampled_from((5, 5, MOST_TOKENS)), limit=st.sampled_from((24, 24, 9, 1)))
@@ -69,8 +70,10 @@ class RosterUnderUse(RuleBasedStateMachine):
     def go_on(self, rounds: int) -> None:
         for _ in range(rounds):
             self.submit()
+            self.follow_phases()
             if self.world.in_flight:
                 self.pass_a_fence()
+                self.follow_phases()
 
     @rule()
     def submit(self) -> None:
@@ -121,6 +124,10 @@ class RosterUnderUse(RuleBasedStateMachine):
 
     @invariant()
     def every_lane_moves_as_the_table_says(self) -> None:
+        self.follow_phases()
+
+    def follow_phases(self) -> None:
+        """Each lane's phase leads to its next one; a lane that comes back begins anew."""
         now = {(view.slot, view.arrival): view.phase for view in self.world.roster.view().lanes}
         for lane, phase in now.items():
             assert reachable(self.phases.get(lane, Phase.ADMITTED), phase)

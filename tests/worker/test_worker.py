@@ -194,7 +194,6 @@ def test_a_round_is_told_in_one_message_and_counted() -> None:
     world.submit(*(request(number, prompt=range(5), output_limit=3) for number in (1, 2)))
     world.run()
     told = world.rounds()
-    assert all(message.news or message.steps for message in told)
     steps = [step for message in told for step in message.steps]
     assert [step.lanes for step in steps] == [
         len(played.requests) for played in world.device.played

@@ -11,10 +11,13 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import uvicorn
 import uvloop
+from jinja2 import TemplateError
 
 from helios.artifact.core_file import OpenCore, open_core
 from helios.bootstrap.stages import Stages, described
@@ -37,17 +40,29 @@ DRAIN_SECONDS = 5
 """How long open responses may go on after a signal (TO-36)."""
 
 
+@contextmanager
+def unusable(asset: str) -> Iterator[None]:
+    """An asset that its library cannot read is refused by name, whatever the library says."""
+    try:
+        yield
+    except (ValueError, TemplateError) as error:
+        raise StartRefused(f"assets.{asset}: {error}") from None
+
+
 def load_frontend(core: OpenCore, limits: Limits) -> Frontend:
     """Tokenizer, template and defaults of a core (OB-07)."""
     frontend = core.deployment.contract.model.frontend
     template = None
     if frontend.template_asset is not None:
-        source = core.asset(frontend.template_asset).decode()
-        template = ChatTemplate(
-            source, {token.name: token.text for token in frontend.template_tokens}
-        )
+        source = core.asset(frontend.template_asset)
+        tokens = {token.name: token.text for token in frontend.template_tokens}
+        with unusable(frontend.template_asset):
+            template = ChatTemplate(source.decode(), tokens)
+    data = core.asset(frontend.tokenizer_asset)
+    with unusable(frontend.tokenizer_asset):
+        tokenizer = Tokenizer(data)
     return Frontend(
-        tokenizer=Tokenizer(core.asset(frontend.tokenizer_asset)),
+        tokenizer=tokenizer,
         template=template,
         defaults=frontend.sampling,
         eos_ids=frontend.eos_token_ids,

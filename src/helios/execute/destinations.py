@@ -154,11 +154,12 @@ def check_rows(
             f"{at}.indexing: found {binding.indexing.name} for a {transport.delivery.name} "
             "destination; physical rows are resident and nothing else is"
         )
-    size = ELEMENT_BYTES[transport.element]
-    if transport.row_stride % size:
+    size, stride = ELEMENT_BYTES[transport.element], transport.row_stride
+    if binding.indexing is Indexing.PACKED_TOKEN and stride != size:
+        raise StartRefused(f"{at}.destination: rows {stride} bytes apart, expected {size}")
+    if stride % size:
         raise StartRefused(
-            f"{at}.destination: rows {transport.row_stride} bytes apart, "
-            f"expected a multiple of {size}"
+            f"{at}.destination: rows {stride} bytes apart, expected a multiple of {size}"
         )
     rows = {
         Indexing.SCALAR: 1,

@@ -90,18 +90,23 @@ class Front:
                 self.metrics.ready(message)
                 self.ready.set_result(message)
             case Refusal(why):
-                self.ready.set_exception(StartRefused(why))
+                self._refuse(why)
             case Round():
                 self.metrics.round(message)
                 for news in message.news:
                     if conversation := self._open.get(news.request):
                         conversation.tell(news)
 
+    def _refuse(self, why: str) -> None:
+        """The worker cannot start; nobody need be waiting for it, if the front cannot either."""
+        self.ready.set_exception(StartRefused(why))
+        self.ready.exception()
+
     def worker_lost(self) -> None:
         """The worker is gone: every open conversation ends with an error."""
         self.lost.set()
         if not self.ready.done():
-            self.ready.set_exception(StartRefused("the worker ended before it was ready"))
+            self._refuse("the worker ended before it was ready")
         for request, conversation in self._open.items():
             conversation.tell(
                 News(request, finish=Finish.FAILED, problem="the model's worker is gone")

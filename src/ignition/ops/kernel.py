@@ -92,8 +92,12 @@ class Kernel:
 
 ACTIVATION: Mapping[str, Field] = {
     "q": Field.SIGNED_BYTES,
+    "fine": Field.SIGNED_BYTES,  # null: 8 bits are enough
     "scale": Field.FLOATS,
     "sum": Field.FLOATS,
     "bias": Field.INTS,
 }
-"""The four parts of quantised activations (`build/cpu/activation.h`)."""
+"""The parts of quantised activations (`build/cpu/activation.h`)."""
+
+COARSE: Mapping[str, Field] = {name: field for name, field in ACTIVATION.items() if name != "fine"}
+"""The parts when 8 bits are always enough."""

@@ -25,7 +25,7 @@ from ignition.ops.commit import COMMIT
 from ignition.ops.embed import EMBED
 from ignition.ops.history import ROTATE_AND_STORE
 from ignition.ops.initialize import ADMITTED, INITIALIZE
-from ignition.ops.kernel import Kernel
+from ignition.ops.kernel import ACTIVATION, COARSE, Kernel
 from ignition.ops.lay_rows import LAY_ROWS
 from ignition.ops.linear import GATED_LINEAR, LINEAR, NUMBER_LINEAR, PACKED, SILU_GATE
 from ignition.ops.rms_norm import NORM, NORM_QUANTISE, QUANTISE
@@ -55,19 +55,30 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """8-bit activations in scratch."""
+    """Quantised activations in scratch; fine ones keep what 8 bits leave over."""
 
     name: str
     columns: int
     extent: Extent
+    fine: bool
+
+    def coarse(self, prefix: str = "") -> dict[str, Argument]:
+        """The parts without `fine`, for a kernel's fields."""
+        return {f"{prefix}{part}": At(f"{self.name}.{part}") for part in COARSE}
 
     def arguments(self, prefix: str = "") -> dict[str, Argument]:
-        """The four parts, for a kernel's fields."""
-        return {f"{prefix}{part}": At(f"{self.name}.{part}") for part in PART_NBYTES}
+        """All parts, for a kernel's fields."""
+        fine = At(f"{self.name}.fine") if self.fine else None
+        return {**self.coarse(prefix), f"{prefix}fine": fine}
 
 
-PART_NBYTES: Final[Mapping[str, int]] = {"q": 32, "scale": 4, "sum": 4, "bias": 4}
+PART_NBYTES: Final[Mapping[str, int]] = {"q": 32, "fine": 32, "scale": 4, "sum": 4, "bias": 4}
 """Bytes of each part for one group of one row."""
+
+FINE_READERS: Final = frozenset({"rotate", "store", "sample"})
+"""Whoever decides where to look or what to say gets products of fine activations, and so do the
+first and the last block: 8 bits there cost three quarters of the divergence that 8 bits cost
+everywhere, for a sixth of the products (docs/log.md, 2026-11-30)."""
 
 
 @dataclass(slots=True)
@@ -88,12 +99,14 @@ class CpuLowering:
     floats: dict[str, Columns] = field(default_factory=dict)
     quantised: dict[str, Quantised] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)  # outputs of steps that a fusion took
+    edges: frozenset[str] = frozenset()  # outputs of the first and the last block's products
 
     def run(self) -> None:
         """Lower every step in order."""
         for step in self.recording.steps:
             for operand in step.reads.values():
                 self.readers.setdefault(operand.name, []).append(step)
+        self.edges = edge_products(self.recording.steps)
         for step in self.recording.steps:
             if any(operand.name in self.done for operand in step.writes.values()):
                 continue
@@ -119,12 +132,16 @@ class CpuLowering:
         self.floats[name] = found
         return found
 
-    def reserve_quantised(self, name: str, extent: Extent, columns: int) -> Quantised:
-        """Scratch for 8-bit activations: whole tiles of 16 rows."""
+    def reserve_quantised(
+        self, name: str, extent: Extent, columns: int, *, fine: bool = False
+    ) -> Quantised:
+        """Scratch for quantised activations: whole tiles of 16 rows."""
         tiles = -(-self.capacities[extent] // 16)
-        for part, nbytes in PART_NBYTES.items():
-            self.launches.reserve(f"{name}.{part}", tiles * 16 * (columns // 32) * nbytes)
-        found = Quantised(name, columns, extent)
+        for part in ACTIVATION if fine else COARSE:
+            self.launches.reserve(
+                f"{name}.{part}", tiles * 16 * (columns // 32) * PART_NBYTES[part]
+            )
+        found = Quantised(name, columns, extent, fine)
         self.quantised[name] = found
         return found
 
@@ -166,14 +183,14 @@ class CpuLowering:
         columns = columns_of(operand)
         if columns % 32:
             raise LoweringError(f"{operand.name}: {columns} columns, not a multiple of 32")
-        extent = extent_of(operand)
+        extent, fine = extent_of(operand), self.wants_fine(operand)
         if operand.name in self.norms:
             arguments = self.norm_arguments(self.norms[operand.name])
-            out = self.reserve_quantised(operand.name, extent, columns)
+            out = self.reserve_quantised(operand.name, extent, columns, fine=fine)
             self.launches.launch(NORM_QUANTISE, SHARES, **arguments, **out.arguments())
             return out
         x = self.as_floats(operand)
-        out = self.reserve_quantised(operand.name, extent, columns)
+        out = self.reserve_quantised(operand.name, extent, columns, fine=fine)
         self.launches.launch(
             QUANTISE,
             SHARES,
@@ -184,6 +201,17 @@ class CpuLowering:
             **out.arguments(),
         )
         return out
+
+    def wants_fine(self, operand: Operand) -> bool:
+        """Whether products of these rows are worth more than 8 bits (`FINE_READERS`)."""
+        products = [step for step in self.readers[operand.name] if step.operation == "linear"]
+        return any(
+            step.writes["out"].name in self.edges
+            or any(
+                reader.operation in FINE_READERS for reader in self.readers[step.writes["out"].name]
+            )
+            for step in products
+        )
 
     def as_floats(self, operand: Operand) -> Columns:
         """The operand as float rows, made when first asked for."""
@@ -212,6 +240,19 @@ class CpuLowering:
             "stride": rows.stride,
             "epsilon": step.attributes["epsilon"],
         }
+
+
+def edge_products(steps: Sequence[Step]) -> frozenset[str]:
+    """Outputs of products before the second attention, or after the last one."""
+    attentions = [index for index, step in enumerate(steps) if step.operation == "attend"]
+    if not attentions:
+        return frozenset()
+    first, last = attentions[min(1, len(attentions) - 1)], attentions[-1]
+    return frozenset(
+        step.writes["out"].name
+        for index, step in enumerate(steps)
+        if step.operation == "linear" and (index < first or index > last)
+    )
 
 
 def extent_of(operand: Operand) -> Extent:
@@ -402,7 +443,9 @@ def lower_gated(lowering: CpuLowering, steps: Sequence[Step], gate: Step) -> Non
     if alike and fits and lowering.is_packed(weights[0]):
         matrix = lowering.matrix(weights, gated=True)
         activations = lowering.as_quantised(steps[0].reads["x"])
-        result = lowering.reserve_quantised(out.name, extent, columns)
+        result = lowering.reserve_quantised(
+            out.name, extent, columns, fine=lowering.wants_fine(out)
+        )
         lowering.launches.launch(
             GATED_LINEAR[matrix.layout],
             columns // 32,
@@ -515,9 +558,9 @@ def lower_attend(lowering: CpuLowering, step: Step) -> None:
         for reader in lowering.readers[out.name]
     )
     forms: dict[str, Argument] = {"out": None, "out_stride": 0}
-    parts: dict[str, Argument] = dict.fromkeys(PART_NBYTES, None)
+    parts: dict[str, Argument] = dict.fromkeys(COARSE, None)
     if wants_packed:
-        parts = lowering.reserve_quantised(out.name, Extent.TOKENS, columns_of(out)).arguments()
+        parts = lowering.reserve_quantised(out.name, Extent.TOKENS, columns_of(out)).coarse()
     else:
         rows = lowering.reserve_floats(out.name, Extent.TOKENS, columns_of(out))
         forms = {"out": rows.at, "out_stride": rows.stride}

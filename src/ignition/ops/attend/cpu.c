@@ -164,7 +164,7 @@ static void write_row(const struct attend_parameters *p, uint32_t row, uint32_t 
     for (uint32_t c = 0; c < p->width; c += W) store(out + c, load(y + c));
     return;
   }
-  const struct activation out = {p->q, p->activation_scale, p->sum, p->bias};
+  const struct activation out = {p->q, 0, p->activation_scale, p->sum, p->bias};
   const uint32_t groups = p->query_heads * p->width / 32;
   for (uint32_t g = 0; g < p->width / 32; g++)
     quantise_group(y + 32 * g, &out,

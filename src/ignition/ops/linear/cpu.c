@@ -44,8 +44,20 @@ INLINE int32_t half_bias(const int8_t *q) {
 }
 #endif
 
+/* Exact integer products of 32 columns: of q alone, or of 256 q + fine. */
+INLINE vi nibble_products(const struct columns *w, const int8_t *q, const int8_t *fine) {
+  const vi coarse = dot_nibbles(w, q);
+  return fine ? (coarse << 8) + dot_nibbles(w, fine) : coarse;
+}
+
+INLINE vi byte_products(const struct columns *w, int first, int count, const int8_t *q,
+                        const int8_t *fine, int32_t bias) {
+  if (!fine) return dot_bytes(w, first, count, q, bias);
+  return (dot_bytes(w, first, count, q, 0) << 8) + dot_bytes(w, first, count, fine, bias);
+}
+
 /* Add one group's products of `rows` activation rows to sum[row][half], halves [h0, h1). */
-INLINE void add_group(const int format, const uint8_t *w, const uint8_t *header,
+INLINE void add_group(const int format, const int fine, const uint8_t *w, const uint8_t *header,
                       const struct activation *x, size_t index, const int rows, const int h0,
                       const int h1, vf sum[][HALVES]) {
   for (int h = h0; h < h1; h++) {
@@ -79,30 +91,34 @@ INLINE void add_group(const int format, const uint8_t *w, const uint8_t *header,
     }
     UNROLL for (int r = 0; r < rows; r++) {
       const int8_t *q = x->q + (index + r) * 32;
+      const int8_t *f = fine ? x->fine + (index + r) * 32 : 0;
       const vf xs = splat(x->scale[index + r]);
       vf s = sum[r][h];
       if (format == Q4_1 || format == Q4_K)
         s = multiply_add(minimum, splat(x->sum[index + r]), s);
       if (format == Q6_K) {
-        const vi a = dot_bytes(&columns, 0, 4, q, half_bias(q));
-        const vi b = dot_bytes(&columns, 4, 4, q, half_bias(q + 16));
+        const int32_t first = fine ? 256 * half_bias(q) + half_bias(f) : half_bias(q);
+        const int32_t last = fine ? 256 * half_bias(q + 16) + half_bias(f + 16) : half_bias(q + 16);
+        const vi a = byte_products(&columns, 0, 4, q, f, first);
+        const vi b = byte_products(&columns, 4, 4, q, f, last);
         s = multiply_add(to_float(a), scale * xs, s);
         s = multiply_add(to_float(b), second * xs, s);
       } else if (format == Q8_0) {
-        s = multiply_add(to_float(dot_bytes(&columns, 0, 8, q, x->bias[index + r])), scale * xs, s);
+        const vi dot = byte_products(&columns, 0, 8, q, f, x->bias[index + r]);
+        s = multiply_add(to_float(dot), scale * xs, s);
       } else if (format == Q4_0) {
-        /* q - 8: the bias is -128 x sum of q, and -8 x sum is a sixteenth of it. */
-        const vi dot = dot_nibbles(&columns, q) + splat_int(x->bias[index + r] / 16);
+        /* Weights are q - 8: the bias is -128 x sum of digits, -8 x sum a sixteenth of it. */
+        const vi dot = nibble_products(&columns, q, f) + splat_int(x->bias[index + r] / 16);
         s = multiply_add(to_float(dot), scale * xs, s);
       } else {
-        s = multiply_add(to_float(dot_nibbles(&columns, q)), scale * xs, s);
+        s = multiply_add(to_float(nibble_products(&columns, q, f)), scale * xs, s);
       }
       sum[r][h] = s;
     }
   }
 }
 
-INLINE void add_block(const int format, const uint8_t *w, uint32_t groups,
+INLINE void add_block(const int format, const int fine, const uint8_t *w, uint32_t groups,
                       const struct activation *x, size_t index, const int rows, const int h0,
                       const int h1, vf sum[][HALVES]) {
   const uint8_t *header = w;
@@ -117,13 +133,13 @@ INLINE void add_block(const int format, const uint8_t *w, uint32_t groups,
         w += format == Q4_K ? Q4_K_HEADER : Q6_K_HEADER;
       }
     }
-    add_group(format, w, header, x, index, rows, h0, h1, sum);
+    add_group(format, fine, w, header, x, index, rows, h0, h1, sum);
     w += step;
   }
 }
 
 /* 16 outputs of `rows` activation rows, beginning at `row`, all in one tile. */
-INLINE void block_times_rows(const int format, const uint8_t *w, uint32_t groups,
+INLINE void block_times_rows(const int format, const int fine, const uint8_t *w, uint32_t groups,
                              const struct activation *x, uint32_t row, const int rows,
                              float (*out)[16]) {
   vf sum[MOST_ROWS][HALVES];
@@ -131,38 +147,39 @@ INLINE void block_times_rows(const int format, const uint8_t *w, uint32_t groups
   UNROLL for (int r = 0; r < rows; r++)
     for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
   if (rows <= 2) { /* the weights come from memory: read each line once */
-    add_block(format, w, groups, x, index, rows, 0, HALVES, sum);
+    add_block(format, fine, w, groups, x, index, rows, 0, HALVES, sum);
   } else { /* they come from the first-level cache: spare registers */
-    for (int h = 0; h < HALVES; h++) add_block(format, w, groups, x, index, rows, h, h + 1, sum);
+    for (int h = 0; h < HALVES; h++)
+      add_block(format, fine, w, groups, x, index, rows, h, h + 1, sum);
   }
   UNROLL for (int r = 0; r < rows; r++)
     for (int h = 0; h < HALVES; h++) store(out[r] + W * h, sum[r][h]);
 }
 
 /* The same for any count up to MOST_ROWS; returns how many rows were done. */
-INLINE uint32_t block_times(const int format, const uint8_t *w, uint32_t groups,
+INLINE uint32_t block_times(const int format, const int fine, const uint8_t *w, uint32_t groups,
                             const struct activation *x, uint32_t row, uint32_t left,
                             float (*out)[16]) {
   const uint32_t in_tile = 16 - row % 16;
   if (left > in_tile) left = in_tile;
 #if MOST_ROWS == 16
-  if (left >= 16) return block_times_rows(format, w, groups, x, row, 16, out), 16;
-  if (left >= 8) return block_times_rows(format, w, groups, x, row, 8, out), 8;
+  if (left >= 16) return block_times_rows(format, fine, w, groups, x, row, 16, out), 16;
+  if (left >= 8) return block_times_rows(format, fine, w, groups, x, row, 8, out), 8;
 #endif
-  if (left >= 4) return block_times_rows(format, w, groups, x, row, 4, out), 4;
-  if (left >= 2) return block_times_rows(format, w, groups, x, row, 2, out), 2;
-  return block_times_rows(format, w, groups, x, row, 1, out), 1;
+  if (left >= 4) return block_times_rows(format, fine, w, groups, x, row, 4, out), 4;
+  if (left >= 2) return block_times_rows(format, fine, w, groups, x, row, 2, out), 2;
+  return block_times_rows(format, fine, w, groups, x, row, 1, out), 1;
 }
 
-INLINE void linear(const int format, const struct linear_parameters *p, uint32_t begin,
+INLINE void linear(const int format, const int fine, const struct linear_parameters *p, uint32_t begin,
                    uint32_t end) {
-  const struct activation x = {p->q, p->scale, p->sum, p->bias};
+  const struct activation x = {p->q, p->fine, p->scale, p->sum, p->bias};
   const uint32_t rows = *p->rows;
   const size_t nbytes = block_nbytes(format, p->groups);
   float y[MOST_ROWS][16];
   for (uint32_t b = begin; b < end; b++) {
     for (uint32_t row = 0, done; row < rows; row += done) {
-      done = block_times(format, p->weights + b * nbytes, p->groups, &x, row, rows - row, y);
+      done = block_times(format, fine, p->weights + b * nbytes, p->groups, &x, row, rows - row, y);
       for (uint32_t r = 0; r < done; r++) {
         float *out = p->out + (size_t)(row + r) * p->stride + 16 * (size_t)b;
         for (int i = 0; i < HALVES; i++) {
@@ -175,10 +192,10 @@ INLINE void linear(const int format, const struct linear_parameters *p, uint32_t
 }
 
 /* silu(gate) x up, quantised: blocks lie as gate, gate, up, up for 32 columns of the result. */
-INLINE void gated_linear(const int format, const struct gated_linear_parameters *p,
-                         uint32_t begin, uint32_t end) {
-  const struct activation x = {p->q, p->scale, p->sum, p->bias};
-  const struct activation out = {p->out_q, p->out_scale, p->out_sum, p->out_bias};
+INLINE void gated_linear(const int format, const int fine,
+                         const struct gated_linear_parameters *p, uint32_t begin, uint32_t end) {
+  const struct activation x = {p->q, p->fine, p->scale, p->sum, p->bias};
+  const struct activation out = {p->out_q, p->out_fine, p->out_scale, p->out_sum, p->out_bias};
   const uint32_t rows = *p->rows;
   const size_t nbytes = block_nbytes(format, p->groups);
   float y[4][MOST_ROWS][16];
@@ -187,7 +204,7 @@ INLINE void gated_linear(const int format, const struct gated_linear_parameters 
     for (uint32_t row = 0, done; row < rows; row += done) {
       done = 0;
       for (int b = 0; b < 4; b++)
-        done = block_times(format, w + b * nbytes, p->groups, &x, row, rows - row, y[b]);
+        done = block_times(format, fine, w + b * nbytes, p->groups, &x, row, rows - row, y[b]);
       for (uint32_t r = 0; r < done; r++) {
         float gated[32];
         for (int b = 0; b < 2; b++)
@@ -203,11 +220,19 @@ INLINE void gated_linear(const int format, const struct gated_linear_parameters 
 #define DEFINE(format, name)                                                       \
   KERNEL(linear_##name) {                                                          \
     UNUSED(thread);                                                                \
-    linear(format, parameters, begin, end);                                        \
+    const struct linear_parameters *p = parameters;                                \
+    if (p->fine)                                                                   \
+      linear(format, 1, p, begin, end);                                            \
+    else                                                                           \
+      linear(format, 0, p, begin, end);                                            \
   }                                                                                \
   KERNEL(gated_linear_##name) {                                                    \
     UNUSED(thread);                                                                \
-    gated_linear(format, parameters, begin, end);                                  \
+    const struct gated_linear_parameters *p = parameters;                          \
+    if (p->fine)                                                                   \
+      gated_linear(format, 1, p, begin, end);                                      \
+    else                                                                           \
+      gated_linear(format, 0, p, begin, end);                                      \
   }
 
 DEFINE(Q4_0, q4_0)

@@ -66,12 +66,23 @@ QUANTISE: Final = Kernel(
 )
 
 
-def quantised(x: Floats) -> Floats:
-    """What 8-bit activations keep of `x`: groups of 32 columns, scale = largest / 127."""
+FINE_STEPS: Final = 256
+"""How much finer activations are when what 8 bits leave over is kept as well."""
+
+
+def quantised(x: Floats, *, fine: bool = False) -> Floats:
+    """What quantised activations keep of `x`: groups of 32 columns, scale = largest / 127.
+
+    With `fine` a step is a 256th of that.
+    """
     groups = x.reshape(*x.shape[:-1], -1, 32).astype(np.float32)
     most = np.max(np.abs(groups), axis=-1, keepdims=True)
+    steps = np.float32(127.0 * FINE_STEPS if fine else 127.0)
     with np.errstate(divide="ignore"):
-        inverse = np.where(most > 0, np.float32(127.0) / most, np.float32(0.0))
+        inverse = np.where(most > 0, steps / most, np.float32(0.0))
     rounded = np.rint(groups * inverse.astype(np.float32))
-    kept: Floats = (rounded * (most / np.float32(127.0))).reshape(x.shape).astype(np.float32)
+    if fine:  # a rest of -128 is kept as -127
+        rest = (rounded + 128) % FINE_STEPS - 128
+        rounded += rest == -128
+    kept: Floats = (rounded * (most / steps)).reshape(x.shape).astype(np.float32)
     return kept

@@ -20,7 +20,7 @@ static float scale_of(const float *x, uint32_t columns, float epsilon) {
 
 KERNEL(rms_norm_quantise) {
   const struct rms_norm_quantise_parameters *p = parameters;
-  const struct activation out = {p->q, p->scale, p->sum, p->bias};
+  const struct activation out = {p->q, p->fine, p->scale, p->sum, p->bias};
   const uint32_t groups = p->columns / 32;
   UNUSED(thread);
   FOR_SHARED_ROWS(row, *p->rows) {
@@ -49,7 +49,7 @@ KERNEL(rms_norm) {
 /* Quantise rows of floats. */
 KERNEL(quantise) {
   const struct quantise_parameters *p = parameters;
-  const struct activation out = {p->q, p->scale, p->sum, p->bias};
+  const struct activation out = {p->q, p->fine, p->scale, p->sum, p->bias};
   const uint32_t groups = p->columns / 32;
   UNUSED(thread);
   FOR_SHARED_ROWS(row, *p->rows)

@@ -1,0 +1,229 @@
+"""The scripted device: it says what its lines say, in the records that any device writes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+import pytest
+
+from helios.device.api import Geometry
+from helios.device.scripted import Line, ScriptedDevice
+from helios.execute.executor import Executor
+from helios.rounds import Admission, Completion, LaneRecord, LaneWork, Submission
+from helios.values import Generation, ProgramId, Slot
+from helios.values import Sequence as SubmissionNumber
+from prepared.contract import Operation
+from prepared.manifest import FinishBits
+from tests.schedule.made import EOS, PLAIN
+from tests.worker.world import Clock, scripted_model, text_extents
+
+TOKENS: Final = (40, 41, 42)
+
+
+class Bench:
+    """A device, and rounds by hand."""
+
+    def __init__(self, *script: Line, lanes: int = 4) -> None:
+        model, manifest = scripted_model(text_extents(lanes=lanes))
+        self.clock = Clock()
+        self.requests: dict[int, Hashable] = {}
+        self.device = ScriptedDevice(
+            execution=manifest,
+            model=model,
+            geometry=Geometry(slots=lanes, pages=8, snapshots=0),
+            script=script,
+            clock=self.clock,
+            sleep=self.clock.sleep,
+            request_in=lambda slot: self.requests[slot],
+        )
+        self.executor = Executor(model, self.device)
+        self.sequence = 0
+
+    def submit(self, operation: Operation, *lanes: LaneWork, frame: int = 0) -> None:
+        """Start a round."""
+        self.sequence += 1
+        program = max(v.id for v in self.executor.programs if v.operation is operation)
+        self.executor.submit(
+            Submission(
+                sequence=SubmissionNumber(self.sequence),
+                frame=frame,
+                program=ProgramId(program),
+                lanes=lanes,
+            )
+        )
+
+    def round(self, operation: Operation, *lanes: LaneWork, frame: int = 0) -> Completion:
+        """A round, and its record once it is done."""
+        self.submit(operation, *lanes, frame=frame)
+        self.executor.wait(nanoseconds=10**12)
+        (completion,) = self.executor.finished()
+        return completion
+
+    def admit(
+        self,
+        slot: int,
+        request: Hashable,
+        *,
+        limit: int = 10,
+        eos: Sequence[int] = (EOS,),
+        frame: int = 0,
+    ) -> LaneRecord:
+        """Give a slot to a request."""
+        self.requests[slot] = request
+        admission = Admission(
+            sampling=PLAIN, output_limit=limit, minimum_output=0, eos_ids=tuple(eos), seen=()
+        )
+        return self.round(Operation.INITIALIZE, work(slot, admission=admission), frame=frame).lanes[
+            0
+        ]
+
+    def feed(self, slot: int, *tokens: int, start: int = 0, samples: bool = True) -> LaneRecord:
+        """Feed a prompt."""
+        lane = work(slot, tokens=tokens, start=start, samples=samples)
+        return self.round(Operation.PREFILL, lane).lanes[0]
+
+    def decode(self, *slots: int) -> Completion:
+        """One more token for each of these."""
+        return self.round(Operation.DECODE, *(work(slot, rows=1) for slot in slots))
+
+
+def work(
+    slot: int,
+    *,
+    tokens: tuple[int, ...] = (),
+    start: int = 0,
+    samples: bool = True,
+    rows: int = 0,
+    admission: Admission | None = None,
+) -> LaneWork:
+    """One lane of a round."""
+    return LaneWork(
+        slot=Slot(slot),
+        generation=Generation(1),
+        tokens=tokens,
+        start=start,
+        endpoint=start + max(rows, len(tokens)),
+        samples=samples,
+        new_pages=(),
+        admission=admission,
+    )
+
+
+def test_a_request_is_given_its_line_and_then_an_end() -> None:
+    bench = Bench(Line(tokens=TOKENS))
+    bench.admit(0, "a")
+    told = [bench.feed(0, 10, 11)] + [bench.decode(0).lanes[0] for _ in range(3)]
+    assert [lane.tokens for lane in told] == [(40,), (41,), (42,), (EOS,)]
+    assert [lane.finish for lane in told] == [0, 0, 0, FinishBits.END_OF_SEQUENCE]
+    assert [lane.consumed for lane in told] == [2, 3, 4, 5]
+
+
+def test_a_lane_that_ended_emits_nothing_and_stays_ended() -> None:
+    bench = Bench(Line(tokens=()))
+    bench.admit(0, "a")
+    bench.feed(0, 10)
+    after = bench.decode(0).lanes[0]
+    assert (after.emitted, after.tokens, after.finish) == (0, (), FinishBits.END_OF_SEQUENCE)
+
+
+def test_the_limit_ends_a_line() -> None:
+    bench = Bench(Line(tokens=TOKENS))
+    bench.admit(0, "a", limit=2)
+    assert bench.feed(0, 10).finish == 0
+    assert bench.decode(0).lanes[0].finish == FinishBits.OUTPUT_LIMIT
+
+
+def test_a_line_that_ends_by_length_stops_with_its_last_token() -> None:
+    bench = Bench(Line(tokens=TOKENS[:2], end="length"))
+    bench.admit(0, "a")
+    assert bench.feed(0, 10).finish == 0
+    last = bench.decode(0).lanes[0]
+    assert (last.tokens, last.finish) == ((41,), FinishBits.OUTPUT_LIMIT)
+
+
+def test_a_prompt_that_is_not_whole_yet_brings_no_token() -> None:
+    bench = Bench(Line(tokens=TOKENS))
+    bench.admit(0, "a")
+    part = bench.feed(0, 10, 11, 12, samples=False)
+    assert (part.emitted, part.consumed, part.finish) == (0, 3, 0)
+    assert bench.feed(0, 13, start=3).tokens == (40,)
+
+
+def test_an_execution_that_fails_says_so_and_goes_on_failing() -> None:
+    bench = Bench(Line(tokens=TOKENS, fail_at=1), Line(tokens=TOKENS))
+    bench.admit(0, "a")
+    bench.admit(1, "b")
+    bench.feed(0, 10)
+    bench.feed(1, 10)
+    assert bench.decode(1).status == 0
+    assert [bench.decode(0, 1).status for _ in range(2)] == [1, 1]
+
+
+def test_lines_are_taken_in_turn_and_begin_again_after_the_last() -> None:
+    bench = Bench(Line(tokens=(40,)), Line(tokens=(50,)))
+    for slot, request in enumerate("abc"):
+        bench.admit(slot, request)
+    assert [bench.feed(slot, 10).tokens for slot in range(3)] == [(40,), (50,), (40,)]
+
+
+def test_a_request_that_comes_back_goes_on_where_its_line_was() -> None:
+    bench = Bench(Line(tokens=TOKENS), Line(tokens=(50, 51)))
+    bench.admit(0, "a")
+    assert bench.feed(0, 10).tokens == (40,)
+    bench.admit(0, "b")
+    assert bench.feed(0, 10).tokens == (50,)
+    bench.admit(1, "a", limit=2)
+    assert bench.feed(1, 10, 40).tokens == (41,)
+    last = bench.decode(1).lanes[0]
+    assert (last.tokens, last.finish) == ((42,), FinishBits.OUTPUT_LIMIT)
+
+
+def test_a_name_that_comes_again_after_its_end_is_another_request() -> None:
+    bench = Bench(Line(tokens=(40,)), Line(tokens=(50,)))
+    bench.admit(0, "a", limit=1)
+    assert bench.feed(0, 10).tokens == (40,)
+    bench.admit(0, "a")
+    assert bench.feed(0, 10).tokens == (50,)
+
+
+def test_a_round_takes_as_long_as_its_slowest_lane() -> None:
+    bench = Bench(Line(tokens=TOKENS, delay_ns=500), Line(tokens=TOKENS, delay_ns=2000))
+    bench.admit(0, "a")
+    bench.admit(1, "b")
+    bench.feed(0, 10)
+    bench.feed(1, 10)
+    before = bench.clock.now
+    bench.decode(0, 1)
+    assert bench.clock.now - before == 2000
+
+
+def test_the_second_round_begins_when_the_first_is_done() -> None:
+    bench = Bench(Line(tokens=TOKENS, delay_ns=1000))
+    bench.admit(0, "a")
+    bench.feed(0, 10)
+    before = bench.clock.now
+    bench.submit(Operation.DECODE, work(0, rows=1), frame=0)
+    bench.submit(Operation.DECODE, work(0, rows=1), frame=1)
+    assert list(bench.executor.finished()) == []
+    bench.executor.wait(nanoseconds=10**9)
+    assert bench.clock.now - before == 1000
+    assert [completion.lanes[0].tokens for completion in bench.executor.finished()] == [(41,)]
+    bench.executor.wait(nanoseconds=10**9)
+    assert bench.clock.now - before == 2000
+    assert [completion.lanes[0].tokens for completion in bench.executor.finished()] == [(42,)]
+
+
+@pytest.mark.parametrize("frame", [0, 1])
+def test_end_tokens_are_read_from_the_frame_of_the_round(frame: int) -> None:
+    bench = Bench(Line(tokens=(40, 41)), lanes=1)
+    bench.admit(0, "a", eos=(), frame=1 - frame)
+    bench.admit(0, "b", eos=(40,), frame=frame)
+    assert bench.feed(0, 10).finish == FinishBits.END_OF_SEQUENCE
+
+
+def test_it_says_what_it_is_and_how_large() -> None:
+    bench = Bench(Line(tokens=TOKENS))
+    assert bench.device.describe() == "scripted, 1 lines"
+    assert bench.device.memory()["keys"] == 8 * 4 * 64
+    bench.device.close()
