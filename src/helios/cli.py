@@ -10,8 +10,9 @@ from typing import Annotated
 import cyclopts
 from cyclopts import App, Parameter
 
+from helios.doctor import BAD, examine
 from helios.options import Options, home_folder
-from helios.processes import become_server
+from helios.processes import become_server, become_terminal
 from helios.values import HeliosError
 from prepared.fields import ContractError
 from prepared.trust import read_trust, write_trust
@@ -85,6 +86,56 @@ def serve(
         ),
         began=BEGAN,
     )
+
+
+@app.command
+def chat(
+    core: Path,
+    *,
+    accept: str | None = None,
+    cache_memory: Bytes | None = None,
+    threads: int | None = None,
+) -> None:
+    """Chat with a core in the terminal.
+
+    Parameters
+    ----------
+    core: Path
+        The core file.
+    accept: str
+        Accept this publisher for this start; it must be exactly the core's namespace.
+    cache_memory: int
+        Memory of the cache, such as 512M or 2G; a quarter of the free memory by default.
+    threads: int
+        Processors to use; all of them by default.
+    """
+    options = Options(
+        core=core,
+        accept=accept,
+        max_active=1,
+        cache_memory=cache_memory,
+        threads=threads,
+        home=home_folder(),
+    )
+    become_terminal(options, began=BEGAN)
+
+
+@app.command
+def doctor(core: Path | None = None) -> None:
+    """Tell what this machine can run, and why not.
+
+    Parameters
+    ----------
+    core: Path
+        A core to look at as well.
+    """
+    worst = 0
+    for finding in examine(core, home_folder()):
+        advice = f": {finding.advice}" if finding.advice else ""
+        print(f"{finding.verdict:<8} {finding.check:<14} {finding.found}{advice}")
+        worst |= finding.verdict == BAD
+    if worst:
+        sys.exit(1)
 
 
 @trust.command(name="list")

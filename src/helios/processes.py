@@ -10,7 +10,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -20,6 +19,7 @@ from helios.options import Options
 
 WORKER: Final = "helios.bootstrap.worker"
 FRONT: Final = "helios.bootstrap.front"
+TERMINAL: Final = "helios.bootstrap.terminal"
 
 
 def write_path(value: object) -> str:
@@ -66,9 +66,14 @@ def spawn_worker(options: Options, *, began: int) -> tuple[socket.socket, int]:
     return ours, process.pid
 
 
-def become_server(options: Options, *, began: int | None = None) -> NoReturn:
+def become_terminal(options: Options, *, began: int) -> NoReturn:
+    """Turn this process into a chat in the terminal."""
+    start = Start(options, began).text()
+    os.execv(sys.executable, [sys.executable, "-m", TERMINAL, start])  # noqa: S606 - our own
+
+
+def become_server(options: Options, *, began: int) -> NoReturn:
     """Start the worker and turn this process into the front."""
-    began = time.monotonic_ns() if began is None else began
     ours, pid = spawn_worker(options, began=began)
     ours.set_inheritable(True)
     start = Start(options, began, pid).text()

@@ -10,7 +10,7 @@ from selenium import webdriver
 
 from tests.browser.reader import Reader
 from tests.browser.scripted import ScriptedServer, ServerThread
-from tests.browser.serving import RealServer
+from tests.serving import RealServer
 
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
@@ -60,7 +60,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 @pytest.fixture(scope="session")
 def real_server() -> Iterator[RealServer]:
     """The server with the small core."""
-    server = RealServer()
+    server = RealServer("--max-active", "4", "--cache-memory", "256M")
     try:
         server.wait_until_ready()
         yield server

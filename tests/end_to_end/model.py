@@ -133,6 +133,32 @@ class Model:
         )
         return slots
 
+    def generate(
+        self, prompts: Sequence[Sequence[int]], most: int, **changes: Any
+    ) -> list[list[int]]:
+        """Tokens of prompts that run together."""
+        roster = self.roster()
+        slots = self.admit(roster, prompts, **changes)
+        shares = [
+            Share(slot=slot, tokens=len(prompt), samples=True)
+            for slot, prompt in zip(slots, prompts, strict=True)
+        ]
+        first = self.round(roster, Operation.PREFILL, shares)
+        out = [[lane.tokens[0]] for lane in first.lanes]
+        for _ in range(most - 1):
+            shares = [Share(slot=slot, tokens=1, samples=True) for slot in slots]
+            for tokens, lane in zip(
+                out, self.round(roster, Operation.DECODE, shares).lanes, strict=True
+            ):
+                tokens += lane.tokens
+        return out
+
+    def greedy(self, prompt: Sequence[int], *, most: int, eos: Sequence[int]) -> list[int]:
+        """A greedy answer, up to and without its end."""
+        tokens = self.generate([prompt], most)[0]
+        ends = [place for place, token in enumerate(tokens) if token in eos]
+        return tokens[: ends[0]] if ends else tokens
+
 
 def open_model(path: Path, *, threads: int | None = None) -> Model:
     """Open and load a core as the server does."""

@@ -60,3 +60,33 @@ def test_log_probabilities_are_the_oracles(
     print(f"KL {mean:.5f} nats, top token {share:.4f}, over {len(divergences)} positions")
     assert mean <= MOST_DIVERGENCE
     assert share >= LEAST_AGREEMENT
+
+
+PROMPTS = [
+    "What is the capital of France?",
+    "Write a short poem about the sea.",
+    "Explain why the sky is blue to a child.",
+    "Give me three tips for learning to cook.",
+    "def fibonacci(n):",
+    "Translate to Spanish: The cat sleeps on the chair.",
+    "What is 17 plus 25?",
+    "Name five animals that live in the forest.",
+]
+ANSWER_TOKENS = 40
+
+
+def test_greedy_answers_are_the_oracles_unless_it_hesitates(
+    model: Model, oracle: torch.nn.Module
+) -> None:
+    compared = 0
+    for prompt in PROMPTS:
+        assert model.frontend.template is not None
+        rendered = model.frontend.template.render([{"role": "user", "content": prompt}])
+        tokens = model.frontend.tokenizer.encode(rendered)
+        answer = model.greedy(tokens, most=ANSWER_TOKENS, eos=model.frontend.eos_ids)
+        logits = of_oracle(oracle, tokens + answer)[len(tokens) - 1 : -1]
+        for row, token in zip(logits, answer, strict=True):
+            if row.argmax() != token:
+                assert row.max() - row[token] < NEAR
+            compared += 1
+    assert compared > len(PROMPTS) * 5

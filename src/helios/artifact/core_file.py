@@ -87,8 +87,13 @@ class OpenCore:
 
 
 def open_core(path: Path, trust: TrustStore, *, acceptance: str | None) -> OpenCore:
-    """Open a core, or say what is wrong with it and where (ContractError, OSError)."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Open a core, or say what is wrong with it and where (ContractError)."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ContractError(
+            "file", error.strerror, expected="a core file: see `ignition prepare`"
+        ) from None
     try:
         return read_core(path, file, trust, acceptance=acceptance)
     except BaseException:

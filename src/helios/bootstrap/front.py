@@ -205,9 +205,11 @@ def main() -> int:
     start = Start.of(sys.argv[2])
     try:
         return uvloop.run(serve(connection, start))
-    except (ContractError, HeliosError, OSError) as error:
+    except ContractError as error:
+        print(f"helios: {start.options.core}: {error}", file=sys.stderr, flush=True)
+    except (HeliosError, OSError) as error:
         print(f"helios: {error}", file=sys.stderr, flush=True)
-        return 1
+    return 1
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def run(mailbox: WorkerMailbox, start: Start) -> int:
     gc.freeze()  # what lives now lives for ever: collections need not look at it again
     worker.run(ready)
     worker.executor.device.close()
+    mailbox.close()
     return 0
 
 

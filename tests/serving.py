@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 CORE = ROOT / "build" / "smollm2-135m.core"
-OPTIONS = ("--max-active", "4", "--cache-memory", "256M")
 READY_SECONDS = 60
 STOP_SECONDS = 20
 
@@ -31,14 +30,15 @@ def free_port() -> int:
 class RealServer:
     """`helios serve`, from its start to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
         if not CORE.exists():
             pytest.fail(f"{CORE.relative_to(ROOT)} is missing: run `make core`", pytrace=False)
         port = free_port()
         self.origin = f"http://127.0.0.1:{port}"
         helios = Path(sys.executable).with_name("helios")
+        self.output = b""
         self._process = subprocess.Popen(
-            [helios, "serve", CORE, "--port", str(port), *OPTIONS],
+            [helios, "serve", CORE, "--port", str(port), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -48,20 +48,35 @@ class RealServer:
     def wait_until_ready(self) -> None:
         """Return when it listens; fail with what it printed."""
         assert self._process.stdout is not None
-        output, deadline = b"", time.monotonic() + READY_SECONDS
-        while b"ready in " not in output:
+        deadline = time.monotonic() + READY_SECONDS
+        while b"worker: " not in self.output:
             left = max(0.0, deadline - time.monotonic())
             readable, _, _ = select.select([self._process.stdout], [], [], left)
             piece = os.read(self._process.stdout.fileno(), 1 << 16) if readable else b""
-            output += piece
+            self.output += piece
             if not piece:
-                pytest.fail(f"the server did not start:\n{output.decode()}", pytrace=False)
+                pytest.fail(f"the server did not start:\n{self.output.decode()}", pytrace=False)
 
-    def stop(self) -> int:
+    @property
+    def pid(self) -> int:
+        """The front's process."""
+        return self._process.pid
+
+    def worker_pid(self) -> int:
+        """The worker's process, a child of the front."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        (child,) = children
+        return int(child)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
         """Stop it as its user would; returns its exit status."""
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Its exit status, once it has ended."""
         try:
-            self._process.communicate(timeout=STOP_SECONDS)
+            self.output += self._process.communicate(timeout=STOP_SECONDS)[0]
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
