@@ -1,14 +1,15 @@
-"""The `helios` command: serve, chat, bench, doctor, trust."""
+"""The `helios` command: serve, chat, doctor, trust.
+
+The standard library's parser: a richer one would be a quarter of the time in which a server
+starts (docs/log.md, 2026-11-30).
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
-
-import cyclopts
-from cyclopts import App, Parameter
 
 from helios.doctor import BAD, examine
 from helios.options import Options, home_folder
@@ -18,167 +19,164 @@ from prepared.fields import ContractError
 from prepared.trust import read_trust, write_trust
 
 BEGAN = time.monotonic_ns()
-
-app = App(name="helios", help="Serve a core.", version_flags=[])
-trust = App(name="trust", help="Publishers whose cores this machine accepts.")
-app.command(trust)
+KEY_DIGITS = 64
+UNITS = {"K": 10, "M": 20, "G": 30}
 
 
-def nbytes_of(type_: object, tokens: object) -> int:
+def nbytes(text: str) -> int:
     """A size such as 512M or 2G."""
-    del type_
-    text = str(tokens[0].value)  # type: ignore[index]
-    units = {"K": 10, "M": 20, "G": 30}
     unit = text[-1:].upper()
-    number = text[:-1] if unit in units else text
+    number = text[:-1] if unit in UNITS else text
     if not number.isdigit():
-        raise ValueError(f"{text}: expected bytes, or a number with K, M or G")
-    return int(number) << units.get(unit, 0)
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected bytes, or a number with K, M or G"
+        )
+    return int(number) << UNITS.get(unit, 0)
 
 
-Bytes = Annotated[int, Parameter(converter=nbytes_of)]
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    root = argparse.ArgumentParser(prog="helios", description="Serve a core.", allow_abbrev=False)
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
+    add_serve(commands.add_parser("serve", help="serve a core over HTTP, with the page at /"))
+    add_chat(commands.add_parser("chat", help="chat with a core in the terminal"))
+    doctor = commands.add_parser("doctor", help="tell what this machine can run, and why not")
+    doctor.add_argument("core", type=Path, nargs="?", help="a core to look at as well")
+    doctor.set_defaults(run=run_doctor)
+    add_trust(commands.add_parser("trust", help="publishers whose cores this machine accepts"))
+    return root
 
 
-@app.command
-def serve(
-    core: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    accept: str | None = None,
-    max_active: int | None = None,
-    queue_capacity: int | None = None,
-    frontend_workers: int | None = None,
-    cache_memory: Bytes | None = None,
-    threads: int | None = None,
-) -> None:
-    """Serve a core over HTTP, with the page at /.
-
-    Parameters
-    ----------
-    core: Path
-        The core file.
-    accept: str
-        Accept this publisher for this start; it must be exactly the core's namespace.
-    max_active: int
-        Requests that run at once; at most what the core was prepared for.
-    queue_capacity: int
-        Requests that may wait.
-    frontend_workers: int
-        Threads that render and tokenise prompts.
-    cache_memory: int
-        Memory of the cache, such as 512M or 2G; a quarter of the free memory by default.
-    threads: int
-        Processors to use; all of them by default.
-    """
-    become_server(
-        Options(
-            core=core,
-            host=host,
-            port=port,
-            accept=accept,
-            max_active=max_active,
-            queue_capacity=queue_capacity,
-            frontend_workers=frontend_workers,
-            cache_memory=cache_memory,
-            threads=threads,
-            home=home_folder(),
-        ),
-        began=BEGAN,
+def add_loading(command: argparse.ArgumentParser) -> None:
+    """What serving and chatting both take."""
+    command.add_argument("core", type=Path, help="the core file")
+    command.add_argument(
+        "--accept",
+        metavar="NAMESPACE",
+        help="accept this publisher for this start; exactly the core's namespace",
+    )
+    command.add_argument(
+        "--cache-memory",
+        type=nbytes,
+        metavar="BYTES",
+        help="memory of the cache, such as 512M or 2G; a quarter of the free memory by default",
+    )
+    command.add_argument(
+        "--threads", type=int, metavar="N", help="processors to use; all of them by default"
     )
 
 
-@app.command
-def chat(
-    core: Path,
-    *,
-    accept: str | None = None,
-    cache_memory: Bytes | None = None,
-    threads: int | None = None,
-) -> None:
-    """Chat with a core in the terminal.
+def add_serve(command: argparse.ArgumentParser) -> None:
+    """Options of `helios serve`."""
+    add_loading(command)
+    command.add_argument("--host", default="127.0.0.1", help="address to listen at")
+    command.add_argument("--port", type=int, default=8000, help="port to listen at")
+    command.add_argument("--max-active", type=int, metavar="N", help="requests that run at once")
+    command.add_argument("--queue-capacity", type=int, metavar="N", help="requests that may wait")
+    command.add_argument(
+        "--frontend-workers",
+        type=int,
+        metavar="N",
+        help="threads that render and tokenise prompts",
+    )
+    command.set_defaults(run=run_serve)
 
-    Parameters
-    ----------
-    core: Path
-        The core file.
-    accept: str
-        Accept this publisher for this start; it must be exactly the core's namespace.
-    cache_memory: int
-        Memory of the cache, such as 512M or 2G; a quarter of the free memory by default.
-    threads: int
-        Processors to use; all of them by default.
-    """
+
+def add_chat(command: argparse.ArgumentParser) -> None:
+    """Options of `helios chat`."""
+    add_loading(command)
+    command.set_defaults(run=run_chat)
+
+
+def add_trust(command: argparse.ArgumentParser) -> None:
+    """The commands of `helios trust`."""
+    commands = command.add_subparsers(metavar="COMMAND", required=True)
+    listing = commands.add_parser("list", help="list accepted publishers and their keys")
+    listing.set_defaults(run=run_trust_list)
+    adding = commands.add_parser("add", help="accept a publisher")
+    adding.add_argument("namespace", help="the publisher's namespace")
+    adding.add_argument("key", help="its public key, 64 hexadecimal digits")
+    adding.set_defaults(run=run_trust_add)
+    removing = commands.add_parser("remove", help="accept a publisher no longer")
+    removing.add_argument("namespace", help="the publisher's namespace")
+    removing.set_defaults(run=run_trust_remove)
+
+
+# --------------------------------------------------------------- commands
+
+
+def run_serve(said: argparse.Namespace) -> int:
+    """Become a server."""
     options = Options(
-        core=core,
-        accept=accept,
+        core=said.core,
+        host=said.host,
+        port=said.port,
+        accept=said.accept,
+        max_active=said.max_active,
+        queue_capacity=said.queue_capacity,
+        frontend_workers=said.frontend_workers,
+        cache_memory=said.cache_memory,
+        threads=said.threads,
+        home=home_folder(),
+    )
+    become_server(options, began=BEGAN)
+
+
+def run_chat(said: argparse.Namespace) -> int:
+    """Become a chat in the terminal."""
+    options = Options(
+        core=said.core,
+        accept=said.accept,
         max_active=1,
-        cache_memory=cache_memory,
-        threads=threads,
+        cache_memory=said.cache_memory,
+        threads=said.threads,
         home=home_folder(),
     )
     become_terminal(options, began=BEGAN)
 
 
-@app.command
-def doctor(core: Path | None = None) -> None:
-    """Tell what this machine can run, and why not.
-
-    Parameters
-    ----------
-    core: Path
-        A core to look at as well.
-    """
+def run_doctor(said: argparse.Namespace) -> int:
+    """Print every finding; 1 when something is bad."""
     worst = 0
-    for finding in examine(core, home_folder()):
+    for finding in examine(said.core, home_folder()):
         advice = f": {finding.advice}" if finding.advice else ""
         print(f"{finding.verdict:<8} {finding.check:<14} {finding.found}{advice}")
         worst |= finding.verdict == BAD
-    if worst:
-        sys.exit(1)
+    return int(worst)
 
 
-@trust.command(name="list")
-def trust_list() -> None:
-    """List accepted publishers and their keys."""
+def run_trust_list(_said: argparse.Namespace) -> int:
+    """Print accepted publishers."""
     for namespace, key in read_trust(home_folder() / "trust.json").keys.items():
         print(f"{namespace}  {key.hex()}")
+    return 0
 
 
-@trust.command(name="add")
-def trust_add(namespace: str, key: str) -> None:
-    """Accept a publisher.
-
-    Parameters
-    ----------
-    namespace: str
-        The publisher's namespace.
-    key: str
-        Its public key, 64 hexadecimal digits.
-    """
+def run_trust_add(said: argparse.Namespace) -> int:
+    """Accept a publisher."""
     try:
-        found = bytes.fromhex(key)
+        key = bytes.fromhex(said.key)
     except ValueError:
-        found = b""
-    if len(found) != 32:  # noqa: PLR2004 - an Ed25519 public key
-        raise ContractError("key", repr(key), expected="64 hexadecimal digits")
+        key = b""
+    if len(key) * 2 != KEY_DIGITS:
+        raise ContractError("key", repr(said.key), expected=f"{KEY_DIGITS} hexadecimal digits")
     path = home_folder() / "trust.json"
-    write_trust(path, read_trust(path).accepting(namespace, found))
+    write_trust(path, read_trust(path).accepting(said.namespace, key))
+    return 0
 
 
-@trust.command(name="remove")
-def trust_remove(namespace: str) -> None:
+def run_trust_remove(said: argparse.Namespace) -> int:
     """Accept a publisher no longer."""
     path = home_folder() / "trust.json"
-    write_trust(path, read_trust(path).without(namespace))
+    write_trust(path, read_trust(path).without(said.namespace))
+    return 0
 
 
 def main() -> None:
     """Run the command; 0 done, 1 failed, 2 wrong usage."""
+    said = parser().parse_args()
     try:
-        app(exit_on_error=False, print_error=True)
-    except cyclopts.CycloptsError:
-        sys.exit(2)
+        sys.exit(said.run(said))
     except (HeliosError, ContractError, OSError) as error:
         print(f"helios: {error}", file=sys.stderr)
         sys.exit(1)

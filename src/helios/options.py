@@ -7,16 +7,16 @@ fill what they leave open.  A clash is an error that names the option.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from helios.values import StartRefused
 from prepared.contract import ServingContract
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the user set; None where nothing was said."""
 
     core: Path
@@ -31,8 +31,7 @@ class Options:
     home: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Every number that the runtime obeys; nothing reads options after this."""
 
     max_active: int

@@ -6,7 +6,6 @@ other.  Neither room knows the other: they meet in these values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -43,8 +42,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
         return (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != (1, 0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramView:
+class ProgramView(msgspec.Struct, frozen=True, kw_only=True):
     """A selected program as planning sees it."""
 
     id: ProgramId
@@ -54,16 +52,14 @@ class ProgramView:
     packed_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPage:
+class NewPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page-table entry that the device does not know yet."""
 
     index: int
     page: PageId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """What a slot takes over when it changes hands."""
 
     sampling: Sampling
@@ -73,8 +69,7 @@ class Admission:
     seen: tuple[int, ...]  # prompt and output so far, for penalties
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneWork:
+class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
     """One lane's part of a submission."""
 
     slot: Slot
@@ -87,8 +82,7 @@ class LaneWork:
     admission: Admission | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """A round: a program over lanes."""
 
     sequence: Sequence
@@ -97,8 +91,7 @@ class Submission:
     lanes: tuple[LaneWork, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRecord:
+class LaneRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the device says of one lane."""
 
     slot: int
@@ -113,8 +106,7 @@ class LaneRecord:
     finish: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """What the device says of a submission."""
 
     sequence: int

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from pathlib import Path
-from typing import Literal
 
-import cyclopts
-from cyclopts import App
 from rich.console import Console
 
 from ignition.build.cpu import CompilerError
@@ -18,16 +16,12 @@ from ignition.keys import LOCAL_NAMESPACE, KeyProblem, list_keys, new_key, read_
 from ignition.plan.launches import LoweringError
 from ignition.preparation.frontend import SamplingAdvice
 from ignition.prepare import PrepareOptions, prepare
-from ignition.progress import Mode, reporter
+from ignition.progress import MODES, reporter
 from ignition.report import described, mebibytes, print_page
 from ignition.weights.checkpoint import CheckpointError
 from prepared.fields import ContractError
 from prepared.manifest import Target
 from prepared.trust import read_trust, write_trust
-
-app = App(name="ignition", help="Prepare a model into a signed core.", version_flags=[])
-keys = App(name="keys", help="Signing keys of this machine.")
-app.command(keys)
 
 
 def home_folder() -> Path:
@@ -44,146 +38,158 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "ignition" / "kernels"
 
 
-@app.command(name="prepare")
-def prepare_core(
-    checkpoint: Path,
-    *,
-    out: Path,
-    target: Literal["cpu", "reference"] = "cpu",
-    publisher: str = LOCAL_NAMESPACE,
-    model_id: str | None = None,
-    context: int | None = None,
-    concurrency: int = 16,
-    prefill: int = 512,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    top_k: int | None = None,
-    min_p: float | None = None,
-    repetition_penalty: float | None = None,
-    progress: Mode = "auto",
-) -> None:
-    """Prepare a checkpoint: a GGUF file, or a Hugging Face folder.
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    root = argparse.ArgumentParser(
+        prog="ignition", description="Prepare a model into a signed core.", allow_abbrev=False
+    )
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
+    add_prepare(
+        commands.add_parser(
+            "prepare", help="prepare a checkpoint: a GGUF file, or a Hugging Face folder"
+        )
+    )
+    inspecting = commands.add_parser("inspect", help="show what a core is")
+    inspecting.add_argument("core", type=Path, help="the core file")
+    inspecting.add_argument("--json", action="store_true", help="print JSON instead of a page")
+    inspecting.set_defaults(run=run_inspect)
+    verifying = commands.add_parser(
+        "verify", help="check signature, treaty, and the digest of every byte"
+    )
+    verifying.add_argument("core", type=Path, help="the core file")
+    verifying.set_defaults(run=run_verify)
+    add_keys(commands.add_parser("keys", help="signing keys of this machine"))
+    return root
 
-    Parameters
-    ----------
-    checkpoint: Path
-        The GGUF file or the folder.
-    out: Path
-        The core to write.
-    target: str
-        What the core runs on.
-    publisher: str
-        The namespace that signs; its key is made by `ignition keys new`.
-    model_id: str
-        What clients call the model; the checkpoint's name by default.
-    context: int
-        Most tokens of a request; the checkpoint's own by default.
-    concurrency: int
-        Most requests at once.
-    prefill: int
-        Most prompt tokens in one submission.
-    temperature, top_p, top_k, min_p, repetition_penalty: float
-        The publisher's sampling advice, for requests that say nothing.
-    progress: str
-        Bars, plain lines or JSON.
-    """
-    for name, value in (("--concurrency", concurrency), ("--prefill", prefill)):
+
+def add_prepare(command: argparse.ArgumentParser) -> None:
+    """Options of `ignition prepare`."""
+    command.add_argument("checkpoint", type=Path, help="the GGUF file or the folder")
+    command.add_argument("--out", type=Path, required=True, help="the core to write")
+    command.add_argument(
+        "--target", choices=("cpu", "reference"), default="cpu", help="what the core runs on"
+    )
+    command.add_argument(
+        "--publisher",
+        default=LOCAL_NAMESPACE,
+        metavar="NAMESPACE",
+        help="who signs; its key is made by `ignition keys new`",
+    )
+    command.add_argument("--model-id", help="what clients call the model")
+    for name, default, text in (
+        ("--context", None, "most tokens of a request; the checkpoint's own by default"),
+        ("--concurrency", 16, "most requests at once"),
+        ("--prefill", 512, "most prompt tokens in one submission"),
+    ):
+        command.add_argument(name, type=int, default=default, metavar="N", help=text)
+    advice = command.add_argument_group(
+        "sampling advice", "the publisher's, for requests that say nothing"
+    )
+    for name in ("--temperature", "--top-p", "--min-p", "--repetition-penalty"):
+        advice.add_argument(name, type=float, metavar="X")
+    advice.add_argument("--top-k", type=int, metavar="N")
+    command.add_argument(
+        "--progress", choices=MODES, default="auto", help="bars, plain lines or JSON"
+    )
+    command.set_defaults(run=run_prepare)
+
+
+def add_keys(command: argparse.ArgumentParser) -> None:
+    """The commands of `ignition keys`."""
+    commands = command.add_subparsers(metavar="COMMAND", required=True)
+    making = commands.add_parser("new", help="make a key for a publisher namespace")
+    making.add_argument("namespace")
+    making.set_defaults(run=run_keys_new)
+    listing = commands.add_parser("list", help="list namespaces and public keys")
+    listing.set_defaults(run=run_keys_list)
+    exporting = commands.add_parser("export", help="print a public key, for `helios trust add`")
+    exporting.add_argument("namespace")
+    exporting.set_defaults(run=run_keys_export)
+
+
+# --------------------------------------------------------------- commands
+
+
+def run_prepare(said: argparse.Namespace) -> None:
+    """Prepare a core, read it back, accept its publisher here."""
+    for name, value in (("--concurrency", said.concurrency), ("--prefill", said.prefill)):
         if value < 1:
             raise CheckpointError(name, str(value), expected="at least 1", remedy="ask for more")
     home = home_folder()
-    key = read_key(home, publisher)
-    report = reporter(progress)
+    key = read_key(home, said.publisher)
+    report = reporter(said.progress)
     options = PrepareOptions(
-        checkpoint=checkpoint,
-        out=out,
-        target=Target[target.upper()],
-        model_id=model_id,
-        namespace=publisher,
-        context_tokens=context,
-        lanes=concurrency,
-        prefill_tokens=prefill,
+        checkpoint=said.checkpoint,
+        out=said.out,
+        target=Target[said.target.upper()],
+        model_id=said.model_id,
+        namespace=said.publisher,
+        context_tokens=said.context,
+        lanes=said.concurrency,
+        prefill_tokens=said.prefill,
         advice=SamplingAdvice(
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
+            temperature=said.temperature,
+            top_p=said.top_p,
+            top_k=said.top_k,
+            min_p=said.min_p,
+            repetition_penalty=said.repetition_penalty,
         ),
         cache=cache_folder(),
     )
     prepare(options, key, report)
-    core = reopen(out)
+    core = reopen(said.out)
     with report.stage("verify", len(core.locations)) as stage:
         for _ in check_resources(core):
             stage.advance()
     trust = home / "trust.json"
-    write_trust(trust, read_trust(trust).accepting(publisher, key.public_key().public_bytes_raw()))
-    report.say(f"{out}: {mebibytes(core.nbytes)}, signed by {publisher}, accepted here")
+    public = key.public_key().public_bytes_raw()
+    write_trust(trust, read_trust(trust).accepting(said.publisher, public))
+    report.say(f"{said.out}: {mebibytes(core.nbytes)}, signed by {said.publisher}, accepted here")
 
 
-@app.command
-def inspect(core: Path, *, json_output: bool = False) -> None:  # noqa: FBT001, FBT002
-    """Show what a core is: contract, programs, buffers, resources.
-
-    Parameters
-    ----------
-    core: Path
-        The core file.
-    json_output: bool
-        Print JSON instead of a page.
-    """
-    found = reopen(core)
-    if json_output:
+def run_inspect(said: argparse.Namespace) -> None:
+    """Show contract, programs, buffers and resources."""
+    found = reopen(said.core)
+    if said.json:
         print(json.dumps(described(found), indent=1))
     else:
         print_page(found, Console())
 
 
-@app.command
-def verify(core: Path) -> None:
-    """Check a core: signature, treaty, and the digest of every byte.
-
-    Parameters
-    ----------
-    core: Path
-        The core file.
-    """
-    found = reopen(core)
+def run_verify(said: argparse.Namespace) -> None:
+    """Check a core, resource by resource."""
+    found = reopen(said.core)
     for resource in check_resources(found):
         print(f"{resource}: right")
-    deployment = found.body.deployments[0]
+    programs = len(found.body.deployments[0].manifests[0].programs)
+    envelope = found.envelope
     print(
-        f"{core}: signed by {found.envelope.publisher_namespace} "
-        f"({found.envelope.public_key.hex()}), "
-        f"{len(deployment.manifests[0].programs)} programs, whole"
+        f"{said.core}: signed by {envelope.publisher_namespace} ({envelope.public_key.hex()}), "
+        f"{programs} programs, whole"
     )
 
 
-@keys.command(name="new")
-def keys_new(namespace: str) -> None:
-    """Make a key for a publisher namespace."""
-    print(new_key(home_folder(), namespace).public_key().public_bytes_raw().hex())
+def run_keys_new(said: argparse.Namespace) -> None:
+    """Make a key and print its public half."""
+    print(new_key(home_folder(), said.namespace).public_key().public_bytes_raw().hex())
 
 
-@keys.command(name="list")
-def keys_list() -> None:
-    """List namespaces and public keys."""
+def run_keys_list(_said: argparse.Namespace) -> None:
+    """Print namespaces and public keys."""
     for namespace, key in list_keys(home_folder()):
         print(f"{namespace}  {key.hex()}")
 
 
-@keys.command(name="export")
-def keys_export(namespace: str) -> None:
-    """Print the public key of a namespace, for `helios trust add`."""
-    print(read_key(home_folder(), namespace).public_key().public_bytes_raw().hex())
+def run_keys_export(said: argparse.Namespace) -> None:
+    """Print one public key."""
+    print(read_key(home_folder(), said.namespace).public_key().public_bytes_raw().hex())
 
 
 def main() -> None:
     """Run the command; 0 done, 1 failed, 2 wrong usage."""
+    said = parser().parse_args()
     try:
-        app(exit_on_error=False, print_error=True)
-    except cyclopts.CycloptsError:
-        sys.exit(2)
+        said.run(said)
     except (
         CheckpointError,
         CompilerError,

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 Mode = Literal["auto", "plain", "json"]
+MODES: Final[tuple[Mode, ...]] = ("auto", "plain", "json")
 
 
 class Stage(Protocol):

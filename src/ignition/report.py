@@ -44,7 +44,7 @@ def described(core: Reopened) -> dict[str, Any]:
             "eos_token_ids": list(contract.model.frontend.eos_token_ids),
             "sampling": {
                 name: getattr(contract.model.frontend.sampling, name)
-                for name in contract.model.frontend.sampling.__dataclass_fields__
+                for name in contract.model.frontend.sampling.__struct_fields__
             },
         },
         "target": manifest.target.name,

@@ -5,12 +5,11 @@ Every class mirrors the message of the same name in `proto/prepared/wire/core.pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
 
 from prepared.contract import ServingContract
-from prepared.fields import Alignment, Count, Digest, Length, Name, OneOf, Within
+from prepared.fields import Alignment, Count, Digest, Length, Name, OneOf, Shape, Within
 from prepared.manifest import ExecutionManifest
 
 CHUNK_NBYTES = 4 << 20
@@ -30,8 +29,7 @@ class ResourceKind(IntEnum):
     TENSOR_MAPS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFrame:
+class StoredFrame(Shape, frozen=True, kw_only=True):
     """A compressed frame and its commitments (OB-20)."""
 
     nbytes: Count
@@ -40,8 +38,7 @@ class StoredFrame:
     chunk_sha256: tuple[Digest, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutableResource:
+class ExecutableResource(Shape, frozen=True, kw_only=True):
     """Code that a device loads."""
 
     id: Name
@@ -49,8 +46,7 @@ class ExecutableResource:
     stored: StoredFrame
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontendAsset:
+class FrontendAsset(Shape, frozen=True, kw_only=True):
     """Tokenizer data or a chat template (FI-31)."""
 
     id: Name
@@ -58,8 +54,7 @@ class FrontendAsset:
     stored: StoredFrame
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightResource:
+class WeightResource(Shape, frozen=True, kw_only=True):
     """Raw bytes laid out for the device."""
 
     id: Name
@@ -69,8 +64,7 @@ class WeightResource:
     chunk_sha256: tuple[Digest, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentBody:
+class DeploymentBody(Shape, frozen=True, kw_only=True):
     """A contract and the manifests that fulfil it, one a rank."""
 
     name: Name
@@ -78,8 +72,7 @@ class DeploymentBody:
     manifests: tuple[ExecutionManifest, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildInput:
+class RebuildInput(Shape, frozen=True, kw_only=True):
     """A file that preparation read."""
 
     name: Name
@@ -87,16 +80,14 @@ class RebuildInput:
     sha256: Digest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildOption:
+class RebuildOption(Shape, frozen=True, kw_only=True):
     """A setting or a tool version of the preparation."""
 
     name: Name
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildManifest:
+class RebuildManifest(Shape, frozen=True, kw_only=True):
     """How to make the core again (SM-07)."""
 
     catalog_version: int
@@ -105,8 +96,7 @@ class RebuildManifest:
     tools: tuple[RebuildOption, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightView:
+class WeightView(Shape, frozen=True, kw_only=True):
     """Where a checkpoint's tensor went, and what became of it."""
 
     tensor: Name
@@ -117,8 +107,7 @@ class WeightView:
     layout: Name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightCatalog:
+class WeightCatalog(Shape, frozen=True, kw_only=True):
     """One rank's tensors (SM-07)."""
 
     catalog_version: int
@@ -126,8 +115,7 @@ class WeightCatalog:
     views: tuple[WeightView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreBody:
+class CoreBody(Shape, frozen=True, kw_only=True):
     """The signed body of a payload core (OB-13)."""
 
     format_version: Annotated[int, Within(FORMAT_VERSION, FORMAT_VERSION)]
@@ -139,8 +127,7 @@ class CoreBody:
     catalogs: tuple[bytes, ...]  # WeightCatalogs; likewise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedEnvelope:
+class SignedEnvelope(Shape, frozen=True, kw_only=True):
     """Exact body bytes and who signed them."""
 
     body: Annotated[bytes, Length(1)]
@@ -149,8 +136,7 @@ class SignedEnvelope:
     signature: Annotated[bytes, Length(64, 64)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
+class Location(Shape, frozen=True, kw_only=True):
     """A hint where a resource's stored bytes lie."""
 
     resource: Name
@@ -159,15 +145,13 @@ class Location:
     url: Name | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocationSet:
+class LocationSet(Shape, frozen=True, kw_only=True):
     """All hints; nothing here is trusted."""
 
     locations: tuple[Location, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedChunks:
+class SealedChunks(Shape, frozen=True, kw_only=True):
     """A resource as AES-GCM chunks (OB-19)."""
 
     decoded_nbytes: int
@@ -175,8 +159,7 @@ class SealedChunks:
     nonces: tuple[Annotated[bytes, Length(12, 12)], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogicalResource:
+class LogicalResource(Shape, frozen=True, kw_only=True):
     """A resource of a logical-resource core, stored or sealed."""
 
     id: Name
@@ -185,8 +168,7 @@ class LogicalResource:
     sealed: SealedChunks | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelIndex:
+class ModelIndex(Shape, frozen=True, kw_only=True):
     """Contract, manifests and resources of a logical-resource core (PM-02)."""
 
     contract: ServingContract
@@ -195,8 +177,7 @@ class ModelIndex:
     weights: tuple[WeightResource, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtectedIndex:
+class ProtectedIndex(Shape, frozen=True, kw_only=True):
     """A signed model index (OB-18)."""
 
     version: Annotated[int, OneOf(INDEX_VERSIONS)]

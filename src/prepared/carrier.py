@@ -13,10 +13,9 @@ the file.  Nothing in the header is trusted: every extent is checked against the
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
-from prepared.fields import ContractError
+from prepared.fields import ContractError, Shape
 
 MAGIC: Final = b"HELIOSCR"
 HEADER_VERSION: Final = 1
@@ -26,8 +25,7 @@ MOST_ENVELOPE_NBYTES: Final = 256 << 20
 MOST_LOCATIONS_NBYTES: Final = 16 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(Shape, frozen=True, kw_only=True):
     """Where envelope and locations lie, in bytes from the start of the file."""
 
     envelope_offset: int

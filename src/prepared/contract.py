@@ -7,11 +7,10 @@ checked one by one: whoever holds a shape need not look at the wire again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated
 
-from prepared.fields import Alignment, Count, Digest, Name, Real, Scale, Since, Within
+from prepared.fields import Alignment, Count, Digest, Name, Real, Scale, Shape, Since, Within
 
 
 class HistoryKind(IntEnum):
@@ -278,16 +277,14 @@ class MessageRole(IntEnum):
     TOOL = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRange:
+class TokenRange(Shape, frozen=True, kw_only=True):
     """Consecutive token ids."""
 
     first: int
     count: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
+class Vocabulary(Shape, frozen=True, kw_only=True):
     """Which ids are sampled, and the geometry of histograms and masks (SM-13)."""
 
     tokens: Count
@@ -295,16 +292,14 @@ class Vocabulary:
     mask_words: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputVocabulary:
+class InputVocabulary(Shape, frozen=True, kw_only=True):
     """Which ids are read, sentinels included (SM-14)."""
 
     tokens: Count
     sentinels: tuple[TokenRange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vision:
+class Vision(Shape, frozen=True, kw_only=True):
     """Feature and patch capacities (SM-15)."""
 
     feature_slots: Count
@@ -316,8 +311,7 @@ class Vision:
     position_axes: Annotated[int, Since(3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CachePlane:
+class CachePlane(Shape, frozen=True, kw_only=True):
     """One buffer of a paged region; its bytes are opaque (AH-03)."""
 
     buffer: Name
@@ -329,8 +323,7 @@ class CachePlane:
     max_shards: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowField:
+class RowField(Shape, frozen=True, kw_only=True):
     """A named part of a row (AH-05)."""
 
     name: Name
@@ -341,8 +334,7 @@ class RowField:
     snapshot: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRegion:
+class HistoryRegion(Shape, frozen=True, kw_only=True):
     """One attention history: where it is kept and how much of it (AH-02 to AH-05)."""
 
     name: Name
@@ -364,8 +356,7 @@ class HistoryRegion:
     draft_lag_tokens: Annotated[int, Since(3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageTableView:
+class PageTableView(Shape, frozen=True, kw_only=True):
     """A page table that programs read (AH-06)."""
 
     destination: Name
@@ -377,8 +368,7 @@ class PageTableView:
     base: Annotated[PageBase, Since(3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheContract:
+class CacheContract(Shape, frozen=True, kw_only=True):
     """Pages, histories and page tables (SM-16)."""
 
     page_tokens: Count
@@ -386,8 +376,7 @@ class CacheContract:
     page_tables: tuple[PageTableView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateView:
+class StateView(Shape, frozen=True, kw_only=True):
     """Bytes of one row of a persistent buffer (HV-28)."""
 
     name: Name
@@ -397,16 +386,14 @@ class StateView:
     nbytes: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateAccess:
+class StateAccess(Shape, frozen=True, kw_only=True):
     """What a program does with a state view (HV-29)."""
 
     state: Name
     access: Access
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueBinding:
+class ValueBinding(Shape, frozen=True, kw_only=True):
     """A transport destination and the source of its values (HV-03)."""
 
     destination: Name
@@ -420,32 +407,28 @@ class ValueBinding:
     engram_table: Annotated[int | None, Since(3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TunedBinding:
+class TunedBinding(Shape, frozen=True, kw_only=True):
     """A buffer that a start-up tuning program fills (HV-18)."""
 
     buffer: Name
     producer: Name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingToken:
+class PendingToken(Shape, frozen=True, kw_only=True):
     """Where the first consumed token comes from: a state or a host value (HV-30, HV-32)."""
 
     state: Name | None
     destination: Name | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceDependency:
+class ResourceDependency(Shape, frozen=True, kw_only=True):
     """A history that a program reads or writes."""
 
     history: Name
     access: Access
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speculation:
+class Speculation(Shape, frozen=True, kw_only=True):
     """Proposals of a speculative program (specification, "Complete speculative generation")."""
 
     draft_tokens: int
@@ -457,8 +440,7 @@ class Speculation:
     parent_table: Name | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphContract:
+class GraphContract(Shape, frozen=True, kw_only=True):
     """One captured program as scheduling and packing see it (HV-01)."""
 
     name: Name
@@ -478,8 +460,7 @@ class GraphContract:
     engram_frame_tokens: Annotated[int, Since(3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngramShard:
+class EngramShard(Shape, frozen=True, kw_only=True):
     """Columns of an n-gram table that one rank reads."""
 
     rank: int
@@ -487,8 +468,7 @@ class EngramShard:
     columns: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngramTable:
+class EngramTable(Shape, frozen=True, kw_only=True):
     """An n-gram table in host memory (SG-34)."""
 
     name: Name
@@ -507,16 +487,14 @@ class EngramTable:
     consumers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
+class Marker(Shape, frozen=True, kw_only=True):
     """A literal of the syntax; with an id it counts only as that token (FI-07)."""
 
     text: Name
     token_id: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSyntax:
+class ToolSyntax(Shape, frozen=True, kw_only=True):
     """How tool calls are written."""
 
     parser: ToolParser
@@ -539,8 +517,7 @@ class ToolSyntax:
     generic_recipient: Name | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasoningSyntax:
+class ReasoningSyntax(Shape, frozen=True, kw_only=True):
     """How reasoning is written."""
 
     parser: ReasoningParser
@@ -553,8 +530,7 @@ class ReasoningSyntax:
     content_recipients: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageGeometry:
+class ImageGeometry(Shape, frozen=True, kw_only=True):
     """Sizes and normalisation of prepared images."""
 
     patch_pixels: Count
@@ -568,16 +544,14 @@ class ImageGeometry:
     deviation: tuple[Real, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSettings:
+class ImageSettings(Shape, frozen=True, kw_only=True):
     """How images are prepared."""
 
     preparation: ImagePreparation
     geometry: ImageGeometry | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageTokenLayout:
+class ImageTokenLayout(Shape, frozen=True, kw_only=True):
     """How an image appears among the tokens (FI-13)."""
 
     layout: ImageLayout
@@ -589,32 +563,28 @@ class ImageTokenLayout:
     longest_span: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixBoundaryRule:
+class PrefixBoundaryRule(Shape, frozen=True, kw_only=True):
     """After which messages a rendered prompt stays a prefix (FI-12)."""
 
     role: MessageRole
     needs_generation_prompt: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantEnvelope:
+class AssistantEnvelope(Shape, frozen=True, kw_only=True):
     """Marks around an assistant turn (FI-10)."""
 
     open: Name
     close: Name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateToken:
+class TemplateToken(Shape, frozen=True, kw_only=True):
     """A token that the chat template may name."""
 
     name: Name
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingDefaults:
+class SamplingDefaults(Shape, frozen=True, kw_only=True):
     """What a request that says nothing samples with (FI-33)."""
 
     temperature: Scale
@@ -626,8 +596,7 @@ class SamplingDefaults:
     frequency_penalty: Real
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffortLevel:
+class EffortLevel(Shape, frozen=True, kw_only=True):
     """A reasoning effort and the template variable that expresses it."""
 
     effort: Name
@@ -635,8 +604,7 @@ class EffortLevel:
     value: Name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontendContract:
+class FrontendContract(Shape, frozen=True, kw_only=True):
     """Parsers, syntax and assets of the text side (SM-18)."""
 
     tools: ToolSyntax
@@ -654,8 +622,7 @@ class FrontendContract:
     adds_bos: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelContract:
+class ModelContract(Shape, frozen=True, kw_only=True):
     """The versioned heart of the contract (SM-10)."""
 
     version: Annotated[int, Within(1, 3)]
@@ -669,8 +636,7 @@ class ModelContract:
     engram_tables: Annotated[tuple[EngramTable, ...], Since(3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingDefaults:
+class ServingDefaults(Shape, frozen=True, kw_only=True):
     """Settings that hold when no start-up option says otherwise (SM-06)."""
 
     queue_capacity: Count
@@ -679,8 +645,7 @@ class ServingDefaults:
     output_tokens: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServingContract:
+class ServingContract(Shape, frozen=True, kw_only=True):
     """Everything a server needs to know of a model (SM-01)."""
 
     model_id: Name

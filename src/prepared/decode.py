@@ -8,7 +8,7 @@ may hold and since which contract version.  Bytes must be the canonical encoding
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -35,7 +35,7 @@ from prepared.contract import (
     ReusePoint,
     ServingContract,
 )
-from prepared.fields import ContractError, Rule, Since
+from prepared.fields import ContractError, Rule, Shape, Since
 from prepared.manifest import ExecutionManifest
 from prepared.wire import contract_pb2, core_pb2, manifest_pb2
 
@@ -149,10 +149,10 @@ def before_its_time(plan: FieldPlan, value: Any, *, at: str, version: int) -> An
 
 
 @cache
-def plans_of(shape: type) -> tuple[FieldPlan, ...]:
+def plans_of(shape: type[Shape]) -> tuple[FieldPlan, ...]:
     """The reading plan of a shape, from its annotations."""
     hints = get_type_hints(shape, include_extras=True)
-    return tuple(plan_field(field.name, hints[field.name]) for field in fields(shape))
+    return tuple(plan_field(name, hints[name]) for name in shape.__struct_fields__)
 
 
 def plan_field(name: str, hint: Any) -> FieldPlan:
@@ -171,7 +171,7 @@ def plan_field(name: str, hint: Any) -> FieldPlan:
         return FieldPlan(
             name, read_items(item, item_rules), optional, is_message=False, since=since
         )
-    is_message = hasattr(inner, "__dataclass_fields__")
+    is_message = issubclass(inner, Shape)
     return FieldPlan(name, read_value(inner, checks), optional, is_message, since)
 
 
@@ -186,7 +186,7 @@ def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def read_value(kind: Any, rules: tuple[Rule, ...]) -> Read:
     """Reader of a single value."""
-    if hasattr(kind, "__dataclass_fields__"):
+    if issubclass(kind, Shape):
         return lambda value, at, version: read_message(value, kind, at=at, version=version)
     if issubclass(kind, IntEnum):
         return read_enum(kind)

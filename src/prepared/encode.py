@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from prepared.decode import WIRE
+from prepared.fields import Shape
 
 
 def encode(value: Any) -> bytes:
@@ -17,24 +17,24 @@ def encode(value: Any) -> bytes:
 
 def write_message(value: Any, message: Any) -> None:
     """Copy a shape's fields into its message."""
-    for field in fields(value):
-        item = getattr(value, field.name)
+    for name in value.__struct_fields__:
+        item = getattr(value, name)
         if item is None:
             continue
-        if is_dataclass(item):
-            inner = getattr(message, field.name)
+        if isinstance(item, Shape):
+            inner = getattr(message, name)
             inner.SetInParent()
             write_message(item, inner)
         elif isinstance(item, tuple):
-            write_items(item, getattr(message, field.name))
+            write_items(item, getattr(message, name))
         else:
-            setattr(message, field.name, item)
+            setattr(message, name, item)
 
 
 def write_items(items: tuple[Any, ...], repeated: Any) -> None:
     """Copy a tuple into a repeated field."""
     for item in items:
-        if is_dataclass(item):
+        if isinstance(item, Shape):
             write_message(item, repeated.add())
         else:
             repeated.append(item)

@@ -6,12 +6,11 @@ the reference page is `docs/execution-manifest.md`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Annotated
 
 from prepared.contract import ElementType, Operation
-from prepared.fields import Alignment, Count, Name, Within
+from prepared.fields import Alignment, Count, Name, Shape, Within
 
 
 class Target(IntEnum):
@@ -80,8 +79,7 @@ class FinishBits(IntFlag):
     OUTPUT_LIMIT = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Buffer:
+class Buffer(Shape, frozen=True, kw_only=True):
     """Device memory; `nbytes` counts one unit of its role."""
 
     name: Name
@@ -92,8 +90,7 @@ class Buffer:
     resource_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeImage:
+class CodeImage(Shape, frozen=True, kw_only=True):
     """Compiled kernels for one kind of machine."""
 
     name: Name
@@ -101,8 +98,7 @@ class CodeImage:
     features: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Shape, frozen=True, kw_only=True):
     """One parameter of a kernel."""
 
     name: Name
@@ -110,8 +106,7 @@ class Parameter:
     nbytes: Annotated[int, Within(1, 128)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(Shape, frozen=True, kw_only=True):
     """A compiled function and the shape of its parameters."""
 
     symbol: Name
@@ -119,8 +114,7 @@ class Kernel:
     parameter_bytes: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relocation:
+class Relocation(Shape, frozen=True, kw_only=True):
     """An address to be written into a launch's parameters."""
 
     offset: int
@@ -128,8 +122,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent3:
+class Extent3(Shape, frozen=True, kw_only=True):
     """Three counts, each at least one."""
 
     x: Count
@@ -137,8 +130,7 @@ class Extent3:
     z: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Shape, frozen=True, kw_only=True):
     """A kernel over fixed operands."""
 
     kernel: int
@@ -149,8 +141,7 @@ class Launch:
     relocations: tuple[Relocation, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Shape, frozen=True, kw_only=True):
     """Launches in order, with the capacities they were recorded for."""
 
     name: Name
@@ -163,8 +154,7 @@ class Program:
     tuned_buffers: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transport:
+class Transport(Shape, frozen=True, kw_only=True):
     """A place that host values may be sent to."""
 
     name: Name
@@ -177,8 +167,7 @@ class Transport:
     row_stride: Count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionSlot:
+class CompletionSlot(Shape, frozen=True, kw_only=True):
     """Where one field of a completion record lies."""
 
     field: CompletionField
@@ -188,8 +177,7 @@ class CompletionSlot:
     row_stride: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionLayout:
+class CompletionLayout(Shape, frozen=True, kw_only=True):
     """The completion record of every program."""
 
     buffer: Name
@@ -197,8 +185,7 @@ class CompletionLayout:
     slots: tuple[CompletionSlot, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionHeader:
+class SubmissionHeader(Shape, frozen=True, kw_only=True):
     """Where the transport writes what identifies a submission (HV-17)."""
 
     buffer: Name
@@ -207,8 +194,7 @@ class SubmissionHeader:
     program_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionManifest:
+class ExecutionManifest(Shape, frozen=True, kw_only=True):
     """Everything one rank executes."""
 
     execution_abi: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from helios.artifact.core_file import open_core
 from helios.artifact.weights import read_weights
@@ -96,9 +96,10 @@ def test_what_a_core_does_not_have_is_refused_by_name(
         getattr(core, look)("nope")
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        open_core(tmp_path / "none.core", TRUST, acceptance=None)
+def test_a_file_that_is_not_there_is_refused_with_what_makes_one(tmp_path: Path) -> None:
+    assert refusal_of(tmp_path / "none.core") == (
+        "file: found No such file or directory, expected a core file: see `ignition prepare`"
+    )
 
 
 def test_a_refused_core_leaves_no_file_open(tmp_path: Path, sound: bytes) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from prepared.consistency import check_contract
 from prepared.contract import ElementType, HistoryKind, Retention, RowField

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from prepared.body import LocationSet, ProtectedIndex, SignedEnvelope, WeightCat
 from prepared.contract import ServingContract
 from prepared.decode import WIRE, decode
 from prepared.encode import encode
-from prepared.fields import Finite, Length, OneOf, PowerOfTwo, Rule, Since, Within
+from prepared.fields import Finite, Length, OneOf, PowerOfTwo, Rule, Shape, Since, Within
 from prepared.manifest import ExecutionManifest
 from tests.treaty.carriers import STANDING, locations, protected_index, weight_catalog
 from tests.treaty.messages import bytes_of, message_of, walk_messages
@@ -123,7 +122,7 @@ def test_every_needed_message_is_taken_away_once() -> None:
         (name, field)
         for name, shape in SHAPES.items()
         for field, said in said_by(shape).items()
-        if is_dataclass(said.kind) and not said.repeated and not said.optional
+        if issubclass(said.kind, Shape) and not said.repeated and not said.optional
     }
     assert set(NEEDED) == every
 

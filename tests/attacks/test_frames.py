@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from prepared.body import CHUNK_NBYTES, StoredFrame
 from prepared.frames import (

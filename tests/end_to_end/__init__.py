@@ -1,0 +1,1 @@
+"""The prepared core as a whole, against an independent oracle."""

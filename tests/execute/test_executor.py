@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from helios.device.api import Geometry
 from helios.device.scripted import Line, ScriptedDevice

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 
 from helios.options import Options, free_memory, home_folder, resolve
 from helios.values import StartRefused

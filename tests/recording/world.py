@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ignition.plan.reference import reference_extents
 from ignition.preparation.programs import Recipe, record_programs
 from ignition.preparation.rotary import turns_of
 from ignition.preparation.storage import SLOT_FIELDS, SLOT_NBYTES, Storage, text_storage
-from ignition.plan.reference import reference_extents
 from ignition.record.interpret import interpret
 from ignition.record.meaning import DTYPES, SLOT_DTYPE
 from ignition.record.tape import Extent

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from helios.schedule.caps import PREFILL_CAPS, Budget, prefill_tokens
 from helios.schedule.lanes import Phase

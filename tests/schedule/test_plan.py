@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from helios.cache.pages import pages_for
 from helios.rounds import ProgramView
@@ -22,8 +23,7 @@ CONSUMING = (Operation.PREFILL, Operation.DECODE)
 # ------------------------------------------------------------- any world
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(msgspec.Struct, frozen=True, kw_only=True):
     """What planning looks at."""
 
     roster: RosterView

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from helios.rounds import Completion, Finish
 from helios.schedule.lanes import MOVES, Phase

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from helios.rounds import Completion, LaneRecord, LaneWork, Submission
 from helios.schedule.settle import Expected, lane_problem, record_problem

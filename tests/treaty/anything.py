@@ -6,7 +6,6 @@ though no recipe would write it.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, Final
@@ -15,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import strategies as st
 
 from prepared.contract import ModelContract
-from prepared.fields import Finite, Length, OneOf, PowerOfTwo, Since, Within
+from prepared.fields import Finite, Length, OneOf, PowerOfTwo, Shape, Since, Within
 from tests.treaty.schema import BOUNDS, MESSAGES, Said, said_by
 
 LONGEST: Final = 2
@@ -46,7 +45,7 @@ def field_values(said: Said, field: FieldDescriptor) -> st.SearchStrategy[Any]:
 def values(said: Said, field: FieldDescriptor) -> st.SearchStrategy[Any]:
     """Any single value, or item, of a field."""
     rules = [rule for rule in said.rules if not isinstance(rule, Since)]
-    if is_dataclass(said.kind):
+    if issubclass(said.kind, Shape):
         return shapes(said.kind)
     if issubclass(said.kind, IntEnum):
         return st.sampled_from(list(said.kind))

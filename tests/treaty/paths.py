@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import fields, replace
+
+from prepared.fields import Shape
 
 STEP: Final = re.compile(r"(\w+)(?:\[(\d+)\])?(?:\.(.+))?$")
 
@@ -41,9 +44,9 @@ def walk(shape: Any, *, at: str) -> Iterator[tuple[str, Any]]:
     yield at, shape
     for field in fields(shape):
         item = getattr(shape, field.name)
-        if is_dataclass(item):
+        if isinstance(item, Shape):
             yield from walk(item, at=f"{at}.{field.name}")
         elif isinstance(item, tuple):
             for index, member in enumerate(item):
-                if is_dataclass(member):
+                if isinstance(member, Shape):
                     yield from walk(member, at=f"{at}.{field.name}[{index}]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import NoneType
@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto
+from msgspec.structs import fields
 
 from prepared import body, contract, manifest
 from prepared.decode import WIRE
-from prepared.fields import Since
+from prepared.fields import Shape, Since
 
 PROTO: Final = Path(__file__).parents[2] / "proto"
 
@@ -63,7 +64,9 @@ def classes() -> Iterator[type]:
                 yield item
 
 
-SHAPES: Final = {item.__name__: item for item in classes() if is_dataclass(item)}
+SHAPES: Final = {
+    item.__name__: item for item in classes() if issubclass(item, Shape) and item is not Shape
+}
 SHAPE_ENUMS: Final = {item.__name__: item for item in classes() if issubclass(item, IntEnum)}
 
 

@@ -7,8 +7,9 @@ specimen is sound: `check_contract` accepts it.  What executes and carries it is
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from prepared.contract import (
     Access,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
+from msgspec.structs import fields
 
 from tests.treaty.schema import (
     ENUMS,

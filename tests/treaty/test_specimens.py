@@ -40,5 +40,5 @@ def test_a_shape_can_be_neither_changed_nor_extended(name: str) -> None:
     shape: Any = STANDING[name]
     for _, part in walk(shape, at=name):
         with pytest.raises(AttributeError):
-            part.__class__.__setattr__(part, next(iter(part.__slots__)), None)
+            setattr(part, part.__struct_fields__[0], None)
         assert not hasattr(part, "__dict__")

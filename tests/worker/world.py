@@ -7,8 +7,10 @@ the manifest are made by Ignition's own declarations, without a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from helios.bootstrap.model import build_worker
 from helios.device.api import Geometry

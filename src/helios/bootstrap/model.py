@@ -7,9 +7,11 @@ Everything a model needs is decided and allocated here; afterwards the worker on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from helios.artifact.core_file import OpenCore
 from helios.artifact.weights import read_weights

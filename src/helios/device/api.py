@@ -7,8 +7,9 @@ compiled or captured (OB-11).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from helios.values import ProgramId
 from prepared.manifest import Buffer, BufferRole, ExecutionManifest
@@ -17,8 +18,7 @@ ReadExecutable = Callable[[str], bytes]
 ReadWeights = Callable[[str, memoryview], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Geometry:
+class Geometry(msgspec.Struct, frozen=True, kw_only=True):
     """Counts that are chosen at load: they size the buffers that the manifest counts by unit."""
 
     slots: int
@@ -42,8 +42,7 @@ class Geometry:
                 return buffer.nbytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """How a device reads what the core holds; bytes are checked before they arrive."""
 
     executable: ReadExecutable

@@ -14,6 +14,7 @@ import struct
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -140,8 +141,9 @@ class CpuDevice:
                 assert buffer.resource is not None
                 resources.weights(buffer.resource, self._memory[buffer.name].view)
         self._units = {buffer.name: buffer.nbytes for buffer in manifest.buffers}
+        bind = cache(self._bind)  # capacities of an operation share their launches
         self._programs = [
-            [self._bind(program.launches, frame) for program in manifest.programs]
+            [bind(program.launches, frame) for program in manifest.programs]
             for frame in range(manifest.frames)
         ]
         self._finished = 0

@@ -13,6 +13,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import msgspec
+
 from helios.device.api import Geometry
 from helios.values import Clock, ProgramId, Slot
 from prepared.contract import (
@@ -47,8 +49,7 @@ def typed(memory: memoryview, element: ElementType) -> memoryview[Any]:
     return memory.cast("B").cast(CODES[element])  # type: ignore[call-overload, no-any-return]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """What one request's model "generates"."""
 
     tokens: tuple[int, ...]

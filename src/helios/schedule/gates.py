@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from helios.cache.pages import pages_for
 from helios.schedule.queue import Waiting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheView:
+class CacheView(msgspec.Struct, frozen=True, kw_only=True):
     """Pages as gates and plans see them."""
 
     page_tokens: int
@@ -17,20 +16,17 @@ class CacheView:
     free_pages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """It can become a lane now."""
 
 
-@dataclass(frozen=True, slots=True)
-class MustWait:
+class MustWait(msgspec.Struct, frozen=True):
     """Pages are short for now."""
 
     short_pages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """This server can never hold it; the sentence says why."""
 
     why: str

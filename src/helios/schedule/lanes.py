@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from helios.rounds import Finish, ProgramView
 from helios.values import RequestId, Slot
@@ -30,8 +31,7 @@ MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneView:
+class LaneView(msgspec.Struct, frozen=True, kw_only=True):
     """A lane as planning sees it."""
 
     slot: Slot
@@ -44,16 +44,14 @@ class LaneView:
     output_left: int  # tokens that may still be sampled, submitted ones counted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RosterView:
+class RosterView(msgspec.Struct, frozen=True, kw_only=True):
     """All lanes, and the slots that are free."""
 
     lanes: tuple[LaneView, ...]
     free_slots: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(msgspec.Struct, frozen=True, kw_only=True):
     """One lane's part of a plan."""
 
     slot: Slot
@@ -61,23 +59,20 @@ class Share:
     samples: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the next submission does."""
 
     program: ProgramView
     shares: tuple[Share, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preempt:
+class Preempt(msgspec.Struct, frozen=True, kw_only=True):
     """A lane must give its pages to an older one."""
 
     slot: Slot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(msgspec.Struct, frozen=True, kw_only=True):
     """News of one request after a round."""
 
     request: RequestId

@@ -6,12 +6,13 @@ from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from helios.frontend.request import PreparedRequest
 from helios.values import RequestId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A request without a lane, and what it has emitted so far."""
 
     arrival: int

@@ -6,14 +6,14 @@ Every function returns what is wrong, as a sentence, or None.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+
+import msgspec
 
 from helios.rounds import Completion, LaneRecord, LaneWork, Submission
 from prepared.manifest import FinishBits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """What the host knows of a lane, for judging its record."""
 
     over: bool  # the device has reported its end already, so it emits nothing more
