@@ -9,7 +9,8 @@ from ignition.build.cpu import LEVELS
 from ignition.ops.attend import MOST_QUERIES
 from ignition.plan.assemble import Machine, assemble
 from ignition.plan.launches import LaunchList
-from ignition.plan.lower_cpu import CpuLowering, score_stride
+from ignition.plan.lower_cpu import lower, score_stride
+from ignition.plan.lowering_cpu import CpuLowering
 from ignition.plan.matrices import Matrix, plan_weights
 from ignition.plan.model import PlannedModel
 from ignition.preparation.programs import Recipe, record_programs, variants_of
@@ -68,7 +69,7 @@ def plan_cpu(recipe: Recipe, extents: TextExtents) -> PlannedModel:
         lowering = CpuLowering(
             recording, extents, capacities, layouts, matrices=matrices, vectors=vectors
         )
-        lowering.run()
+        lower(lowering)
         lowered[operation] = lowering.launches
     weights = plan_weights(matrices, vectors)
     images = tuple(
