@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from tests.end_to_end.model import CORE, GGUF, Model, open_model
 
 
 @pytest.fixture(scope="session")
-def model() -> Model:
+def model() -> Iterator[Model]:
     assert CORE.exists(), f"{CORE} is missing: run `make core`"
-    return open_model(CORE)
+    model = open_model(CORE)
+    yield model
+    model.device.close()
 
 
 @pytest.fixture(scope="session")

@@ -51,17 +51,14 @@ class Kernels:
             value = arguments[parameter.name]
             if isinstance(value, np.ndarray):
                 struct.pack_into("<Q", block, parameter.offset, value.ctypes.data)
-        thread = struct.pack("<IxxxxQ", 0, self.scratch.ctypes.data)
+        thread = ctypes.create_string_buffer(
+            struct.pack("<IxxxxQ", 0, self.scratch.ctypes.data), 16
+        )
         function = ctypes.CFUNCTYPE(
             None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p
         )(self.library.kernel(kernel.symbol))
         parameters = ctypes.create_string_buffer(bytes(block), len(block))
-        function(
-            ctypes.addressof(parameters),
-            0,
-            units,
-            ctypes.addressof(ctypes.create_string_buffer(thread)),
-        )
+        function(ctypes.addressof(parameters), 0, units, ctypes.addressof(thread))
 
 
 class Activations:

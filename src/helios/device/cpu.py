@@ -200,13 +200,13 @@ class CpuDevice:
         for buffer in self._manifest.buffers:
             if buffer.role is BufferRole.THREAD_SCRATCH:
                 scratch, unit = self._memory[buffer.name].address, buffer.nbytes
+
+        def enter(index: int) -> None:
+            # The frame holds `self`, and so all memory, for as long as native code runs.
+            self.library.native.executor_thread(executor.address, index, scratch + index * unit)
+
         self._workers = [
-            threading.Thread(
-                target=self.library.native.executor_thread,
-                args=(executor.address, index, scratch + index * unit),
-                name=f"executor-{index}",
-                daemon=True,
-            )
+            threading.Thread(target=enter, args=(index,), name=f"executor-{index}", daemon=True)
             for index in range(self._threads)
         ]
         for worker in self._workers:
