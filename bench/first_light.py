@@ -97,7 +97,9 @@ async def stream(client: httpx.AsyncClient, prompt: str, tokens: int) -> tuple[f
                 count = chunk["usage"]["completion_tokens"]
             # The first token may have no text: then the ending is its event.
             choice = chunk["choices"][0] if chunk["choices"] else {}
-            if not first and (choice.get("delta", {}).get("content") or choice.get("finish_reason")):
+            if not first and (
+                choice.get("delta", {}).get("content") or choice.get("finish_reason")
+            ):
                 first = time.monotonic() - began
     return first, time.monotonic() - began, count
 

@@ -1,25 +1,20 @@
 """The `helios` command: serve, chat, doctor, trust.
 
-The standard library's parser: a richer one would be a quarter of the time in which a server
-starts (docs/log.md, 2026-11-30).
+It only reads what was asked and becomes the process that does it, so that nothing is loaded
+that is not needed.  The standard library's parser: a richer one would be a quarter of the
+time in which a server starts (docs/log.md, 2026-11-30).
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
-from helios.doctor import BAD, examine
 from helios.options import Options, home_folder
-from helios.processes import become_server, become_terminal
-from helios.values import HeliosError
-from prepared.fields import ContractError
-from prepared.trust import read_trust, write_trust
+from helios.processes import DOCTOR, PUBLISHERS, become_module, become_server, become_terminal
 
 BEGAN = time.monotonic_ns()
-KEY_DIGITS = 64
 UNITS = {"K": 10, "M": 20, "G": 30}
 
 
@@ -92,20 +87,21 @@ def add_trust(command: argparse.ArgumentParser) -> None:
     """The commands of `helios trust`."""
     commands = command.add_subparsers(metavar="COMMAND", required=True)
     listing = commands.add_parser("list", help="list accepted publishers and their keys")
-    listing.set_defaults(run=run_trust_list)
+    listing.set_defaults(act="list", namespace="", key="")
     adding = commands.add_parser("add", help="accept a publisher")
     adding.add_argument("namespace", help="the publisher's namespace")
     adding.add_argument("key", help="its public key, 64 hexadecimal digits")
-    adding.set_defaults(run=run_trust_add)
+    adding.set_defaults(act="add")
     removing = commands.add_parser("remove", help="accept a publisher no longer")
     removing.add_argument("namespace", help="the publisher's namespace")
-    removing.set_defaults(run=run_trust_remove)
+    removing.set_defaults(act="remove", key="")
+    command.set_defaults(run=run_trust)
 
 
 # --------------------------------------------------------------- commands
 
 
-def run_serve(said: argparse.Namespace) -> int:
+def run_serve(said: argparse.Namespace) -> None:
     """Become a server."""
     options = Options(
         core=said.core,
@@ -122,7 +118,7 @@ def run_serve(said: argparse.Namespace) -> int:
     become_server(options, began=BEGAN)
 
 
-def run_chat(said: argparse.Namespace) -> int:
+def run_chat(said: argparse.Namespace) -> None:
     """Become a chat in the terminal."""
     options = Options(
         core=said.core,
@@ -135,50 +131,17 @@ def run_chat(said: argparse.Namespace) -> int:
     become_terminal(options, began=BEGAN)
 
 
-def run_doctor(said: argparse.Namespace) -> int:
-    """Print every finding; 1 when something is bad."""
-    worst = 0
-    for finding in examine(said.core, home_folder()):
-        advice = f": {finding.advice}" if finding.advice else ""
-        print(f"{finding.verdict:<8} {finding.check:<14} {finding.found}{advice}")
-        worst |= finding.verdict == BAD
-    return int(worst)
+def run_doctor(said: argparse.Namespace) -> None:
+    """Become the doctor."""
+    become_module(DOCTOR, *([str(said.core)] if said.core else []))
 
 
-def run_trust_list(_said: argparse.Namespace) -> int:
-    """Print accepted publishers."""
-    for namespace, key in read_trust(home_folder() / "trust.json").keys.items():
-        print(f"{namespace}  {key.hex()}")
-    return 0
-
-
-def run_trust_add(said: argparse.Namespace) -> int:
-    """Accept a publisher."""
-    try:
-        key = bytes.fromhex(said.key)
-    except ValueError:
-        key = b""
-    if len(key) * 2 != KEY_DIGITS:
-        raise ContractError("key", repr(said.key), expected=f"{KEY_DIGITS} hexadecimal digits")
-    path = home_folder() / "trust.json"
-    write_trust(path, read_trust(path).accepting(said.namespace, key))
-    return 0
-
-
-def run_trust_remove(said: argparse.Namespace) -> int:
-    """Accept a publisher no longer."""
-    path = home_folder() / "trust.json"
-    write_trust(path, read_trust(path).without(said.namespace))
-    return 0
+def run_trust(said: argparse.Namespace) -> None:
+    """Become the keeper of accepted publishers."""
+    become_module(PUBLISHERS, *(word for word in (said.act, said.namespace, said.key) if word))
 
 
 def main() -> None:
-    """Run the command; 0 done, 1 failed, 2 wrong usage."""
+    """Become what was asked for; 2 on wrong usage."""
     said = parser().parse_args()
-    try:
-        sys.exit(said.run(said))
-    except (HeliosError, ContractError, OSError) as error:
-        print(f"helios: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(1)
+    said.run(said)

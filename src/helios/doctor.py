@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from helios.artifact.core_file import open_core
 from helios.device.cpu import choose_image, processor_features
-from helios.options import free_memory
+from helios.options import free_memory, home_folder
 from helios.values import HeliosError
 from prepared.fields import ContractError
 from prepared.manifest import BufferRole, Target
@@ -134,3 +135,17 @@ def core_findings(path: Path, home: Path) -> Iterator[Finding]:
         yield Finding("core's memory", found, BAD, "free some memory")
     else:
         yield Finding("core's memory", found)
+
+
+def main() -> int:
+    """Print every finding; 1 when something is bad."""
+    worst = 0
+    for finding in examine(Path(sys.argv[1]) if sys.argv[1:] else None, home_folder()):
+        advice = f": {finding.advice}" if finding.advice else ""
+        print(f"{finding.verdict:<8} {finding.check:<14} {finding.found}{advice}")
+        worst |= finding.verdict == BAD
+    return int(worst)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,19 +1,21 @@
 """What the user set, and every number the runtime obeys, resolved once.
 
-Options come from the command line, a TOML file and the environment; the contract's defaults
-fill what they leave open.  A clash is an error that names the option.
+The contract's defaults fill what the command line leaves open; what cannot be is an error
+that names the option.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from helios.values import StartRefused
-from prepared.contract import ServingContract
+
+if TYPE_CHECKING:  # the launcher reads options without loading the treaty
+    from prepared.contract import ServingContract
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,8 @@ from helios.options import Options
 WORKER: Final = "helios.bootstrap.worker"
 FRONT: Final = "helios.bootstrap.front"
 TERMINAL: Final = "helios.bootstrap.terminal"
+DOCTOR: Final = "helios.doctor"
+PUBLISHERS: Final = "helios.publishers"
 
 
 def write_path(value: object) -> str:
@@ -68,15 +70,16 @@ def spawn_worker(options: Options, *, began: int) -> tuple[socket.socket, int]:
 
 def become_terminal(options: Options, *, began: int) -> NoReturn:
     """Turn this process into a chat in the terminal."""
-    start = Start(options, began).text()
-    os.execv(sys.executable, [sys.executable, "-m", TERMINAL, start])  # noqa: S606 - our own
+    become_module(TERMINAL, Start(options, began).text())
+
+
+def become_module(module: str, *arguments: str) -> NoReturn:
+    """Turn this process into one of our modules."""
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - our own
 
 
 def become_server(options: Options, *, began: int) -> NoReturn:
     """Start the worker and turn this process into the front."""
     ours, pid = spawn_worker(options, began=began)
     ours.set_inheritable(True)
-    start = Start(options, began, pid).text()
-    os.execv(  # noqa: S606 - our own interpreter and module
-        sys.executable, [sys.executable, "-m", FRONT, str(ours.fileno()), start]
-    )
+    become_module(FRONT, str(ours.fileno()), Start(options, began, pid).text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -224,9 +225,11 @@ def test_one_source_may_fill_several_destinations() -> None:
     second = replace(case.transport, name="copy", offset=512)
     case.device.execution = replace(case.device.execution, transports=(case.transport, second))
     values = (case.value, replace(case.value, destination="copy", offset=50))
-    both = replace(case, graph=replace(case.graph, values=values))
+    both = dataclasses.replace(case, graph=replace(case.graph, values=values))
     both.pack(*LANES)
-    copied = replace(case, transport=second).expected({(0, 0): 55, (1, 0): 50, (2, 0): 53})
+    copied = dataclasses.replace(case, transport=second).expected(
+        {(0, 0): 55, (1, 0): 50, (2, 0): 53}
+    )
     written = bytes(both.memory())
     assert written[:512] == case.expected(cells_of(ValueSource.SLOT, ACTIVE))[:512]
     assert written[512:] == copied[512:]
