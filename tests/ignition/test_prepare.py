@@ -22,7 +22,7 @@ HELIOS = Path(sys.executable).with_name("helios")
 def checkpoint(tmp_path: Path) -> Path:
     """A tiny Hugging Face folder with a tokenizer and a template."""
     folder = tmp_path / "tiny"
-    save_tiny(folder, eos_token_id=[2, 5])
+    save_tiny(folder, eos_token_id=[2, 5], head_dim=32)
     words = {word: index for index, word in enumerate(WORDS)}
     words |= {f"w{index}": index for index in range(len(WORDS), 256)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
@@ -101,6 +101,8 @@ def test_a_tiny_core_answers(tmp_path: Path, checkpoint: Path, target: str) -> N
         "32",
         "--temperature",
         "0",
+        "--context",
+        "64",
     )
     assert done.returncode == 0, done.stderr
     assert ignition(tmp_path, "verify", out).returncode == 0

@@ -6,7 +6,7 @@ import gc
 import signal
 import socket
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from helios.artifact.core_file import open_core
 from helios.bootstrap.model import build_worker, load_device, prove
@@ -20,7 +20,13 @@ from prepared.trust import read_trust
 
 
 def run(mailbox: WorkerMailbox, start: Start) -> int:
-    """Serve rounds; returns the exit status."""
+    """Serve rounds; returns the exit status.  However it ends, the front learns that it has."""
+    with closing(mailbox):
+        return serve(mailbox, start)
+
+
+def serve(mailbox: WorkerMailbox, start: Start) -> int:
+    """Load, then turn until the front is gone."""
     stages = Stages(start.began)
     stages.end("interpreter and imports")
     try:
@@ -36,7 +42,6 @@ def run(mailbox: WorkerMailbox, start: Start) -> int:
     gc.freeze()  # what lives now lives for ever: collections need not look at it again
     worker.run(ready)
     worker.executor.device.close()
-    mailbox.close()
     return 0
 
 

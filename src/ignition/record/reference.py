@@ -122,8 +122,10 @@ def operand_of(block: bytes, offset: int, addressed: Addressed) -> Whole:
     inner = tuple(sizes[1:dimensions])
     leading = sizes[0]
     extent = Extent(leading & ~COUNTED) if leading & COUNTED else None
-    # What is counted may fill the rest of its memory; what is live is cut out later.
-    rows = leading if extent is None else (len(memory) - start) // row_stride
+    # What is counted may fill the rest of its memory, whose last row may be without its stride's
+    # rest; what is live is cut out later.
+    row_nbytes = dtype.itemsize * prod(inner)
+    rows = leading if extent is None else (len(memory) - start - row_nbytes) // row_stride + 1
     array: Array = np.ndarray(
         (rows, *inner),
         dtype,
