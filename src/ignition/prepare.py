@@ -34,7 +34,6 @@ from ignition.preparation.tokenizer import TokenizerAsset, tokenizer_of
 from ignition.progress import Reporter, Stage
 from ignition.recipes.llama import llama
 from ignition.weights.checkpoint import Checkpoint, CheckpointError, open_checkpoint
-from prepared.agreement import check_agreement, check_manifest
 from prepared.body import (
     FORMAT_VERSION,
     CoreBody,
@@ -47,7 +46,7 @@ from prepared.body import (
     ResourceKind,
     WeightResource,
 )
-from prepared.consistency import check_contract
+from prepared.completeness import check_body
 from prepared.contract import FrontendContract, ModelContract, ServingContract, ServingDefaults
 from prepared.encode import encode
 from prepared.manifest import CodeImage, ExecutionManifest, Target
@@ -137,15 +136,6 @@ def prepare(options: PrepareOptions, key: Ed25519PrivateKey, report: Reporter) -
             core.finish(body, namespace=options.namespace, key=key)
             stage.advance()
     return body
-
-
-def check_body(body: CoreBody) -> None:
-    """The treaty's own rules, before anything is signed."""
-    for deployment in body.deployments:
-        check_contract(deployment.contract)
-        for rank, manifest in enumerate(deployment.manifests):
-            check_manifest(manifest, at=f"manifests[{rank}]")
-            check_agreement(deployment.contract.model, manifest, at="contract.model")
 
 
 def plan_model(options: PrepareOptions, recipe: Recipe) -> PlannedModel:

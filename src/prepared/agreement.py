@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from prepared.consistency import PAGED, check_unique
-from prepared.contract import ELEMENT_BYTES, GraphContract, ModelContract
+from prepared.contract import ELEMENT_BYTES, GraphContract, ModelContract, Operation
 from prepared.fields import ContractError
 from prepared.manifest import (
     Buffer,
@@ -53,7 +53,14 @@ def check_manifest(manifest: ExecutionManifest, *, at: str) -> None:
         check_launch(launch, manifest, at=f"{at}.launches[{index}]")
     for group, programs in (("programs", manifest.programs), ("tuning", manifest.tuning)):
         for index, program in enumerate(programs):
-            check_program(program, manifest, at=f"{at}.{group}[{index}]")
+            where = f"{at}.{group}[{index}]"
+            if (program.operation is Operation.TUNE) != (group == "tuning"):
+                raise ContractError(
+                    f"{where}.operation",
+                    program.operation.name,
+                    expected="TUNE exactly in the tuning catalog (HV-20)",
+                )
+            check_program(program, manifest, at=where)
     if manifest.target in (Target.CPU, Target.CUDA) and not manifest.images:
         raise ContractError(f"{at}.images", "none", expected="compiled kernels")
     buffers = {buffer.name: buffer for buffer in manifest.buffers}
@@ -263,8 +270,8 @@ def check_completion_rows(graph: GraphContract, layout: CompletionLayout, *, at:
             graph.batch_capacity,
             expected=f"at most the completion's {layout.rows} rows",
         )
-    tokens = next(
-        slot.row_elements for slot in layout.slots if slot.field is CompletionField.LANE_TOKENS
+    tokens = max(
+        (s.row_elements for s in layout.slots if s.field is CompletionField.LANE_TOKENS), default=0
     )
     most = graph.speculation.draft_tokens + 1 if graph.speculation else 1
     if most > tokens:

@@ -36,6 +36,7 @@ from prepared.contract import (
     Vocabulary,
 )
 from prepared.fields import ContractError
+from prepared.inputs import check_inputs
 
 PAGED: Final = frozenset(
     {HistoryKind.PAGED_KEY_VALUE, HistoryKind.PAGED_LATENT, HistoryKind.SLIDING_WINDOW}
@@ -103,6 +104,7 @@ def check_model(model: ModelContract, *, at: str) -> None:
             expected="ascending capacities",
         )
     check_frontend(model.frontend, model, at=f"{at}.frontend")
+    check_inputs(model, at=at)
 
 
 def check_unique(names: Iterable[str], *, at: str) -> None:

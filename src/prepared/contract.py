@@ -331,7 +331,7 @@ class RowField(Shape, frozen=True, kw_only=True):
     nbytes: Count
     rows: Count
     stride: int
-    snapshot: bool
+    snapshot: Annotated[bool, Since(3)]
 
 
 class HistoryRegion(Shape, frozen=True, kw_only=True):
@@ -435,9 +435,11 @@ class Speculation(Shape, frozen=True, kw_only=True):
     confidence_width: int
     proposals: Annotated[ProposalKind, Since(3)]
     rejection: Annotated[RejectionRule, Since(3)]
-    draws_per_position: Annotated[int, Since(3)]
     confidence_buffer: Name | None
     parent_table: Name | None
+    draft_draws_per_position: Annotated[int, Since(3)]
+    accept_draws_per_position: Annotated[int, Since(3)]
+    residual_draws_per_position: Annotated[int, Since(3)]
 
 
 class GraphContract(Shape, frozen=True, kw_only=True):
@@ -468,6 +470,25 @@ class EngramShard(Shape, frozen=True, kw_only=True):
     columns: Count
 
 
+class EngramColumn(Shape, frozen=True, kw_only=True):
+    """One row id of a token: the n-gram it hashes, and its part of the rows."""
+
+    order: Count
+    modulus: Count
+    offset: int
+
+
+class EngramHash(Shape, frozen=True, kw_only=True):
+    """How the host computes row ids: constants of the core."""
+
+    token_map: Name | None
+    numbers: Count
+    padding: int
+    multipliers: tuple[int, ...]
+    columns: tuple[EngramColumn, ...]
+    dead_tokens: tuple[TokenRange, ...]
+
+
 class EngramTable(Shape, frozen=True, kw_only=True):
     """An n-gram table in host memory (SG-34)."""
 
@@ -485,6 +506,7 @@ class EngramTable(Shape, frozen=True, kw_only=True):
     retire_word: Name
     shards: tuple[EngramShard, ...]
     consumers: tuple[str, ...]
+    hash: EngramHash | None
 
 
 class Marker(Shape, frozen=True, kw_only=True):
@@ -561,6 +583,7 @@ class ImageTokenLayout(Shape, frozen=True, kw_only=True):
     feature_id: int | None
     atomic: bool
     longest_span: int
+    patches_per_feature: Annotated[Count | None, Since(3)]
 
 
 class PrefixBoundaryRule(Shape, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from prepared.body import (
 )
 from prepared.carrier import HEADER, Header, pack_header, unpack_header
 from prepared.decode import decode
-from prepared.encode import encode
+from prepared.encode import encode, written
 from prepared.fields import ContractError
 from prepared.trust import TrustStore
 from tests.treaty.carriers import KEY, NAMESPACE, manifest_of
@@ -75,7 +75,7 @@ def make_core(
             rebuild=None,
             catalogs=(),
         )
-        core.finish(put(body, changes or {}), namespace=namespace, key=key)
+        core.seal(written(put(body, changes or {})), namespace=namespace, key=key)
     return path
 
 

@@ -400,3 +400,8 @@ def test_a_sentence_names_a_field_and_nothing_of_the_library(tmp_path: Path, sou
     with pytest.raises(ContractError) as refusal:
         open_core(written(tmp_path, garbled), TRUST, acceptance=None)
     assert refusal.value.at == "envelope"
+
+
+def test_a_folder_is_no_core(tmp_path: Path) -> None:
+    with refused("file: found Is a directory, expected a core file"):
+        open_core(tmp_path, TRUST, acceptance=None)

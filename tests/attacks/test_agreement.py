@@ -153,6 +153,29 @@ PROGRAMS = [
     ),
 ]
 
+RECORDS = [
+    attack(
+        "a record has no tokens at all",
+        "plain",
+        {
+            "completion.slots": tuple(
+                slot
+                for slot in MANIFESTS["plain"].completion.slots
+                if slot.field is not CompletionField.LANE_TOKENS
+            )
+        },
+        "c.graphs[0].speculation.draft_tokens: "
+        "found 0, expected at most -1: the completion holds 0 tokens",
+    ),
+    attack(
+        "a record is empty",
+        "plain",
+        {"completion.slots": ()},
+        "c.graphs[0].speculation.draft_tokens: "
+        "found 0, expected at most -1: the completion holds 0 tokens",
+    ),
+]
+
 STORAGE = [
     attack(
         "a destination is not registered",
@@ -245,7 +268,7 @@ STORAGE = [
 
 
 @pytest.mark.clause("OB-12", "OB-16")
-@pytest.mark.parametrize(("name", "changes", "sentence"), [*PROGRAMS, *STORAGE])
+@pytest.mark.parametrize(("name", "changes", "sentence"), [*PROGRAMS, *RECORDS, *STORAGE])
 def test_a_manifest_that_does_something_else_is_refused(
     name: str, changes: dict[str, object], sentence: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from prepared.body import LocationSet, ProtectedIndex, SignedEnvelope, WeightCatalog
 from prepared.contract import ServingContract
 from prepared.decode import WIRE, decode
-from prepared.encode import encode
+from prepared.encode import encode, written
 from prepared.fields import Finite, Length, OneOf, PowerOfTwo, Rule, Shape, Since, Within
 from prepared.manifest import ExecutionManifest
 from tests.treaty.carriers import STANDING, locations, protected_index, weight_catalog
@@ -198,7 +198,7 @@ def test_a_field_that_breaks_its_rule_is_refused(
     at, path = where.split(".", 1)
     value, found, expected = BREAKING[rule, kind]
     with refused(f"{where}: found {found}, expected {expected}"):
-        decode(encode(put(specimen, {path: value})), type(specimen), at=at)
+        decode(written(put(specimen, {path: value})), type(specimen), at=at)
 
 
 CONTRACT = STANDING["contract_plain"]
@@ -299,7 +299,7 @@ def test_a_value_out_of_range_is_refused(
     specimen: Any, changes: dict[str, object], sentence: str
 ) -> None:
     with refused(sentence):
-        decode(encode(put(specimen, changes)), type(specimen), at="contract")
+        decode(written(put(specimen, changes)), type(specimen), at="contract")
 
 
 @pytest.mark.clause("OB-15", "OB-16")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from prepared.agreement import check_manifest
+from prepared.contract import Operation
 from prepared.manifest import BufferRole, CompletionField, Target
 from tests.treaty.carriers import MANIFESTS, STAGING_NBYTES
 from tests.treaty.paths import put
@@ -126,6 +127,21 @@ LAUNCHES = [
     ),
 ]
 
+CATALOGS = [
+    attack(
+        "a serving program tunes",
+        {"programs[4].operation": Operation.TUNE},
+        "m.programs[4].operation: found TUNE, expected TUNE exactly in the tuning catalog (HV-20)",
+        clauses=("HV-20",),
+    ),
+    attack(
+        "a tuning program serves",
+        {"tuning[0].operation": Operation.DECODE},
+        "m.tuning[0].operation: found DECODE, expected TUNE exactly in the tuning catalog (HV-20)",
+        clauses=("HV-20",),
+    ),
+]
+
 TRANSPORT = [
     attack(
         "a staged value goes to a buffer that is not there",
@@ -221,7 +237,7 @@ TRANSPORT = [
 
 
 @pytest.mark.clause("OB-12")
-@pytest.mark.parametrize(("changes", "sentence"), [*NAMES, *LAUNCHES, *TRANSPORT])
+@pytest.mark.parametrize(("changes", "sentence"), [*NAMES, *LAUNCHES, *CATALOGS, *TRANSPORT])
 def test_a_broken_manifest_is_refused(changes: dict[str, object], sentence: str) -> None:
     with refused(sentence):
         check_manifest(put(PLAIN, changes), at="m")

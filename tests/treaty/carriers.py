@@ -244,6 +244,21 @@ def weight_resource() -> WeightResource:
     )
 
 
+def table_resources(model: ModelContract) -> Iterator[WeightResource]:
+    """What n-gram tables name; their bytes exist nowhere."""
+    sizes = {table.resource: table.rows * table.row_bytes for table in model.engram_tables}
+    maps = {table.hash.token_map for table in model.engram_tables if table.hash is not None}
+    sizes |= {name: 4 * model.input_vocabulary.tokens for name in maps if name is not None}
+    for name, nbytes in sizes.items():
+        yield WeightResource(
+            id=name,
+            nbytes=nbytes,
+            alignment=4096,
+            chunk_nbytes=CHUNK_NBYTES,
+            chunk_sha256=(bytes(32),) * -(-nbytes // CHUNK_NBYTES),
+        )
+
+
 def rebuild_manifest() -> RebuildManifest:
     """What preparation read and used."""
     return RebuildManifest(
@@ -283,7 +298,7 @@ def body(name: str = "plain") -> CoreBody:
         executables=(
             ExecutableResource(id="code", kind=ResourceKind.SHARED_OBJECT, stored=stored),
         ),
-        weights=(weight_resource(),),
+        weights=(weight_resource(), *table_resources(contract.model)),
         assets=(
             FrontendAsset(id="tokenizer", kind=ResourceKind.TOKENIZER, stored=stored),
             FrontendAsset(id="chat_template", kind=ResourceKind.CHAT_TEMPLATE, stored=empty),

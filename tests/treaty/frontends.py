@@ -171,8 +171,15 @@ def image_frontend() -> FrontendContract:
         feature_id=TOKENS,
         atomic=True,
         longest_span=64,
+        patches_per_feature=None,
     )
-    moving = replace(layout, kind=ImageKind.VIDEO, feature_id=TOKENS + 1, atomic=False)
+    moving = replace(
+        layout,
+        kind=ImageKind.VIDEO,
+        feature_id=TOKENS + 1,
+        atomic=False,
+        patches_per_feature=8,
+    )
     return replace(
         text_frontend(),
         images=ImageSettings(preparation=ImagePreparation.RESIZE_TO_PATCH_GRID, geometry=geometry),

@@ -16,6 +16,8 @@ from prepared.contract import (
     CacheContract,
     CachePlane,
     ElementType,
+    EngramColumn,
+    EngramHash,
     EngramIdSource,
     EngramShard,
     EngramTable,
@@ -241,9 +243,11 @@ def speculative(
             confidence_width=0,
             proposals=ProposalKind.LEARNED,
             rejection=RejectionRule.EXACT_MATCH,
-            draws_per_position=2,
             confidence_buffer=None,
             parent_table=None,
+            draft_draws_per_position=1,
+            accept_draws_per_position=1,
+            residual_draws_per_position=2,
         ),
         cursor_lag_tokens=1,
         rows_past_endpoint=max(tokens, drafts + 1),
@@ -309,8 +313,14 @@ def speculating() -> ServingContract:
     four = speculative("speculative_4", LENGTH, drafts=3, tokens=4, packed=16)
     ranked = speculative("ranked_4", CEILING, drafts=7, tokens=4, packed=10)
     assert ranked.speculation is not None
+    copied = tuple(
+        value(source.name.lower(), source)
+        for source in ValueSource
+        if source.name.startswith("COPIED_")
+    )
     ranked = replace(
         ranked,
+        values=(*ranked.values[:-1], *copied, CEILING),
         speculation=replace(
             ranked.speculation,
             confidence_width=7,
@@ -430,6 +440,21 @@ def seeing() -> ServingContract:
     return replace(contract, model_id="acme/seeing", model=model)
 
 
+def ngram_hash() -> EngramHash:
+    """Twenty-four columns: eight a order, of n-grams of two to four tokens."""
+    return EngramHash(
+        token_map="token_map",
+        numbers=64,
+        padding=2,
+        multipliers=(3, 5, 7, 11),
+        columns=tuple(
+            EngramColumn(order=2 + index // 8, modulus=40_961 + index, offset=41_000 * index)
+            for index in range(24)
+        ),
+        dead_tokens=(TokenRange(first=TOKENS - 1, count=1),),
+    )
+
+
 def engram() -> ServingContract:
     """An n-gram table in host memory; graphs: those of `plain`, whose decode reads it."""
     contract = plain()
@@ -451,6 +476,7 @@ def engram() -> ServingContract:
             EngramShard(rank=1, first_column=16, columns=8),
         ),
         consumers=("layers.1", "layers.9"),
+        hash=ngram_hash(),
     )
     ids = replace(
         value("row_ids", ValueSource.ENGRAM_ROW_IDS, indexing=Indexing.PACKED_TOKEN), engram_table=0

@@ -16,8 +16,10 @@ from prepared.contract import (
     ServingContract,
 )
 from prepared.decode import decode
+from prepared.encode import encode
+from tests.treaty.carriers import body, model_index
 from tests.treaty.messages import age, bytes_of, message_of, walk_messages
-from tests.treaty.paths import walk
+from tests.treaty.paths import put, walk
 from tests.treaty.refusals import refused
 from tests.treaty.schema import MESSAGES, NEWER
 from tests.treaty.specimens import CONTRACTS
@@ -39,7 +41,11 @@ MEANT: dict[tuple[str, str], object] = {
     ("ValueBinding", "engram_table"): None,
     ("Speculation", "proposals"): ProposalKind.LEARNED,
     ("Speculation", "rejection"): RejectionRule.EXACT_MATCH,
-    ("Speculation", "draws_per_position"): 0,
+    ("Speculation", "draft_draws_per_position"): 0,
+    ("Speculation", "accept_draws_per_position"): 0,
+    ("Speculation", "residual_draws_per_position"): 0,
+    ("RowField", "snapshot"): True,
+    ("ImageTokenLayout", "patches_per_feature"): None,
     ("GraphContract", "tuned_bindings"): (),
     ("GraphContract", "rows_past_endpoint"): 0,
     ("GraphContract", "engram_frame_tokens"): 0,
@@ -70,6 +76,20 @@ def test_each_version_is_read_and_sound(name: str, version: int) -> None:
     decoded = decode(bytes_of(older(CONTRACTS[name], version)), ServingContract, at="contract")
     assert decoded.model.version == version
     check_contract(decoded)
+
+
+@pytest.mark.clause("SM-12")
+@pytest.mark.parametrize("version", [0, 1, 2, 4])
+def test_only_version_three_is_written(version: int) -> None:
+    contract = put(CONTRACTS["plain"], {"model.version": version})
+    carriers = {
+        "": contract,
+        "deployments[0].contract.": put(body(), {"deployments[0].contract": contract}),
+        "contract.": put(model_index(), {"contract": contract}),
+    }
+    for at, carrier in carriers.items():
+        with refused(f"{at}model.version: found {version}, expected 3 (SM-12)"):
+            encode(carrier)
 
 
 @pytest.mark.clause("SM-12", "SM-20")

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from prepared.agreement import check_agreement, check_manifest
 from prepared.body import (
-    CHUNK_NBYTES,
     CoreBody,
     DeploymentBody,
     LocationSet,
@@ -22,11 +20,10 @@ from prepared.body import (
     WeightResource,
 )
 from prepared.carrier import HEADER, PAYLOAD_ALIGNMENT, unpack_header
-from prepared.consistency import check_contract
+from prepared.completeness import check_body
 from prepared.decode import decode
 from prepared.fields import ContractError
 from prepared.frames import decompress
-from prepared.manifest import BufferRole
 from prepared.trust import TrustStore, check_publisher
 
 
@@ -96,6 +93,9 @@ def open_core(path: Path, trust: TrustStore, *, acceptance: str | None) -> OpenC
         ) from None
     try:
         return read_core(path, file, trust, acceptance=acceptance)
+    except IsADirectoryError as error:
+        os.close(file)
+        raise ContractError("file", error.strerror, expected="a core file") from None
     except BaseException:
         os.close(file)
         raise
@@ -112,6 +112,8 @@ def read_core(path: Path, file: int, trust: TrustStore, *, acceptance: str | Non
     )
     check_publisher(envelope, trust, acceptance=acceptance, at="envelope")
     body = decode(envelope.body, CoreBody, at="body")
+    if len(body.deployments) != 1:
+        raise ContractError("body.deployments", len(body.deployments), expected="one deployment")
     check_body(body)
     locations = decode(
         os.pread(file, header.locations_nbytes, header.locations_offset),
@@ -139,45 +141,6 @@ def offsets_of(locations: LocationSet) -> dict[str, int]:
             raise ContractError(at, repr(location.resource), expected="each resource once")
         offsets[location.resource] = location.offset
     return offsets
-
-
-def check_body(body: CoreBody) -> None:
-    """Contract, manifests and resources agree (OB-12)."""
-    if len(body.deployments) != 1:
-        raise ContractError("body.deployments", len(body.deployments), expected="one deployment")
-    deployment = body.deployments[0]
-    check_contract(deployment.contract)
-    if not deployment.manifests:
-        raise ContractError("manifests", "none", expected="one manifest a rank")
-    for rank, manifest in enumerate(deployment.manifests):
-        at = f"manifests[{rank}]"
-        if manifest.rank != rank or manifest.ranks != len(deployment.manifests):
-            raise ContractError(
-                f"{at}.rank",
-                f"{manifest.rank} of {manifest.ranks}",
-                expected=f"{rank} of {len(deployment.manifests)}",
-            )
-        check_manifest(manifest, at=at)
-        check_agreement(deployment.contract.model, manifest, at="contract.model")
-        weights = {weight.id: weight.nbytes for weight in body.weights}
-        for index, buffer in enumerate(manifest.buffers):
-            if buffer.role is not BufferRole.WEIGHT or buffer.resource is None:
-                continue
-            end = buffer.resource_offset + buffer.nbytes
-            if end > weights.get(buffer.resource, 0):
-                raise ContractError(
-                    f"{at}.buffers[{index}].resource",
-                    f"{buffer.resource!r} up to {end}",
-                    expected="an extent of a weight resource",
-                )
-    for index, weight in enumerate(body.weights):
-        chunks = -(-weight.nbytes // CHUNK_NBYTES)
-        if len(weight.chunk_sha256) != chunks:
-            raise ContractError(
-                f"body.weights[{index}].chunk_sha256",
-                len(weight.chunk_sha256),
-                expected=f"{chunks} digests",
-            )
 
 
 assert PAYLOAD_ALIGNMENT % 4096 == 0  # weights may be read with direct page access

@@ -122,7 +122,11 @@ class CoreWriter:
 
     def finish(self, body: CoreBody, *, namespace: str, key: Ed25519PrivateKey) -> None:
         """Sign the body, close the file and give it its name."""
-        envelope = encode(sign(encode(body), namespace=namespace, key=key))
+        self.seal(encode(body), namespace=namespace, key=key)
+
+    def seal(self, body: bytes, *, namespace: str, key: Ed25519PrivateKey) -> None:
+        """Sign these very bytes, whatever they say; see `finish`."""
+        envelope = encode(sign(body, namespace=namespace, key=key))
         locations = encode(LocationSet(locations=tuple(self._locations)))
         start = self._file.tell()
         self._file.write(envelope)

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from prepared.agreement import check_agreement, check_manifest
 from prepared.body import CoreBody, LocationSet, SignedEnvelope, StoredFrame
 from prepared.carrier import HEADER, unpack_header
-from prepared.consistency import check_contract
+from prepared.completeness import check_body
 from prepared.decode import decode
 from prepared.envelope import authenticate
 from prepared.fields import ContractError
@@ -42,11 +41,7 @@ def reopen(path: Path) -> Reopened:
         locations = decode(file.read(header.locations_nbytes), LocationSet, at="locations")
     authenticate(envelope, at="envelope")
     body = decode(envelope.body, CoreBody, at="body")
-    for deployment in body.deployments:
-        check_contract(deployment.contract)
-        for rank, manifest in enumerate(deployment.manifests):
-            check_manifest(manifest, at=f"manifests[{rank}]")
-            check_agreement(deployment.contract.model, manifest, at="contract.model")
+    check_body(body)
     offsets = {
         location.resource: location.offset
         for location in locations.locations
