@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from prepared.consistency import PAGED, check_unique
-from prepared.contract import ELEMENT_BYTES, GraphContract, ModelContract, Operation
-from prepared.fields import ContractError
+from prepared.consistency import PAGED
+from prepared.contract import (
+    ELEMENT_BYTES,
+    GraphContract,
+    ModelContract,
+    Operation,
+    ValueSource,
+)
+from prepared.fields import ContractError, check_unique
 from prepared.manifest import (
     Buffer,
     BufferRole,
@@ -31,7 +37,9 @@ EVERY_RECORD: Final = frozenset(CompletionField) - {
     CompletionField.LANE_LOGPROB,
     CompletionField.LANE_TOP_IDS,
     CompletionField.LANE_TOP_LOGPROBS,
-    CompletionField.LANE_TARGET_LOGPROB,
+    CompletionField.TOKEN_LOGPROB,
+    CompletionField.TOKEN_TOP_IDS,
+    CompletionField.TOKEN_TOP_LOGPROBS,
 }
 """Fields that no completion record may lack."""
 
@@ -170,7 +178,7 @@ def check_completion(layout: CompletionLayout, buffers: dict[str, Buffer], *, at
         raise ContractError(f"{at}.slots", "too few", expected=f"also {min(missing).name}")
     for index, slot in enumerate(layout.slots):
         row = slot.row_elements * ELEMENT_BYTES[slot.element]
-        rows = layout.rows if slot.field.per_lane else 1
+        rows = rows_of(slot.field, layout)
         if rows > 1 and slot.row_stride < row:
             raise ContractError(
                 f"{at}.slots[{index}].row_stride", slot.row_stride, expected=f"at least {row}"
@@ -181,6 +189,13 @@ def check_completion(layout: CompletionLayout, buffers: dict[str, Buffer], *, at
                 slot.offset,
                 expected=f"an extent within {buffer.nbytes} bytes",
             )
+
+
+def rows_of(field: CompletionField, layout: CompletionLayout) -> int:
+    """How often a record says it."""
+    if field.per_token:
+        return max(1, layout.token_rows)
+    return layout.rows if field.per_lane else 1
 
 
 def check_header(header: SubmissionHeader, buffers: dict[str, Buffer], *, at: str) -> None:
@@ -214,6 +229,7 @@ def check_agreement(model: ModelContract, manifest: ExecutionManifest, *, at: st
         check_program_agrees(graph, program, at=where)
         check_tuned(graph, program, manifest, at=where)
         check_completion_rows(graph, manifest.completion, at=where)
+        check_completion_scores(graph, manifest.completion, at=where)
     declared = {graph.name for graph in model.graphs}
     for index, program in enumerate(manifest.programs):
         if program.name not in declared:
@@ -279,6 +295,54 @@ def check_completion_rows(graph: GraphContract, layout: CompletionLayout, *, at:
             f"{at}.speculation.draft_tokens",
             most - 1,
             expected=f"at most {tokens - 1}: the completion holds {tokens} tokens",
+        )
+
+
+SCORES: Final = {
+    ValueSource.LOGPROB_COUNT: (
+        CompletionField.LANE_LOGPROB,
+        CompletionField.LANE_TOP_IDS,
+        CompletionField.LANE_TOP_LOGPROBS,
+    ),
+    ValueSource.SCORED_TARGET_TOKENS: (
+        CompletionField.TOKEN_LOGPROB,
+        CompletionField.TOKEN_TOP_IDS,
+        CompletionField.TOKEN_TOP_LOGPROBS,
+    ),
+}
+"""Who asks for log-probabilities, and where a record answers."""
+
+
+def check_completion_scores(graph: GraphContract, layout: CompletionLayout, *, at: str) -> None:
+    """Log-probabilities that a program is asked for have their places."""
+    slots = {slot.field: slot for slot in layout.slots}
+    for index, value in enumerate(graph.values):
+        answers = SCORES.get(value.source, ())
+        missing = [field.name for field in answers if field not in slots]
+        if missing:
+            raise ContractError(
+                f"{at}.values[{index}].source",
+                value.source.name,
+                expected=f"a completion that has {missing[0]}",
+            )
+        if answers and slots[answers[1]].row_elements != slots[answers[2]].row_elements:
+            raise ContractError(
+                f"{at}.values[{index}].source",
+                value.source.name,
+                expected=f"as many {answers[1].name} as {answers[2].name}",
+            )
+    scores = any(value.source is ValueSource.SCORED_TARGET_TOKENS for value in graph.values)
+    if scores and graph.operation is not Operation.SCORED_PREFILL:
+        raise ContractError(
+            f"{at}.values",
+            "SCORED_TARGET_TOKENS",
+            expected="it only in a scored prefill",
+        )
+    if scores and graph.packed_token_capacity > layout.token_rows:
+        raise ContractError(
+            f"{at}.packed_token_capacity",
+            graph.packed_token_capacity,
+            expected=f"at most the completion's {layout.token_rows} token rows",
         )
 
 

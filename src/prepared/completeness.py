@@ -18,9 +18,9 @@ from prepared.body import (
     FrontendAsset,
     ResourceKind,
 )
-from prepared.consistency import check_contract, check_unique
+from prepared.consistency import check_contract
 from prepared.contract import EngramTable, FrontendContract, ServingContract
-from prepared.fields import ContractError
+from prepared.fields import ContractError, check_unique
 from prepared.manifest import BufferRole, ExecutionManifest, Target
 
 CONFIDENCE_FRAMES: Final = 2

@@ -139,6 +139,7 @@ class ValueSource(IntEnum):
     RESTORE_SOURCE = 22
     SNAPSHOT_DESTINATION = 23
     CONSUMED_ENDPOINT = 24
+    RESTORE_PAGE = 25
     SEED_BITS = 30
     TEMPERATURE = 31
     TOP_P = 32
@@ -537,6 +538,18 @@ class ToolSyntax(Shape, frozen=True, kw_only=True):
     name_field: str
     arguments_field: str
     generic_recipient: Name | None
+    object_open: Marker | None
+    object_close: Marker | None
+
+
+class FrameSyntax(Shape, frozen=True, kw_only=True):
+    """Frames of an answer: a header, then a body (FI-15)."""
+
+    open: Marker
+    header_close: Marker
+    closes: tuple[Marker, ...]
+    recipient_prefix: Name
+    channel_open: Marker | None
 
 
 class ReasoningSyntax(Shape, frozen=True, kw_only=True):
@@ -550,6 +563,9 @@ class ReasoningSyntax(Shape, frozen=True, kw_only=True):
     answer_prefix: str
     reasoning_recipients: tuple[str, ...]
     content_recipients: tuple[str, ...]
+    answer_open: Marker | None
+    answer_close: Marker | None
+    frames: FrameSyntax | None
 
 
 class ImageGeometry(Shape, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ between fields live in `consistency`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Protocol
@@ -120,3 +121,12 @@ Digest = Annotated[bytes, Length(32, 32)]
 Alignment = Annotated[int, PowerOfTwo()]
 Real = Annotated[float, Finite()]
 Scale = Annotated[float, Finite(0.0)]
+
+
+def check_unique(names: Iterable[str], *, at: str) -> None:
+    """Refuse a name that stands twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ContractError(at, repr(name), expected="each name once")
+        seen.add(name)

@@ -64,12 +64,19 @@ class CompletionField(IntEnum):
     LANE_LOGPROB = 20
     LANE_TOP_IDS = 21
     LANE_TOP_LOGPROBS = 22
-    LANE_TARGET_LOGPROB = 23
+    TOKEN_LOGPROB = 30
+    TOKEN_TOP_IDS = 31
+    TOKEN_TOP_LOGPROBS = 32
 
     @property
     def per_lane(self) -> bool:
         """Whether each lane has one."""
-        return self >= CompletionField.LANE_SLOT
+        return CompletionField.LANE_SLOT <= self < CompletionField.TOKEN_LOGPROB
+
+    @property
+    def per_token(self) -> bool:
+        """Whether each packed token of a scored prefill has one."""
+        return self >= CompletionField.TOKEN_LOGPROB
 
 
 class FinishBits(IntFlag):
@@ -77,6 +84,9 @@ class FinishBits(IntFlag):
 
     END_OF_SEQUENCE = 1
     OUTPUT_LIMIT = 2
+    NOTHING_ALLOWED = 4
+    FORBIDDEN_TOKEN = 8
+    EXECUTION_FAILED = 16
 
 
 class Buffer(Shape, frozen=True, kw_only=True):
@@ -183,6 +193,7 @@ class CompletionLayout(Shape, frozen=True, kw_only=True):
     buffer: Name
     rows: Count
     slots: tuple[CompletionSlot, ...]
+    token_rows: int
 
 
 class SubmissionHeader(Shape, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import pytest
 
 from prepared.agreement import check_agreement, check_manifest
 from prepared.contract import ElementType, Operation
+from prepared.fields import ContractError
 from prepared.manifest import BufferRole, CompletionField, Program
 from tests.treaty.carriers import COMPLETION_TOKENS, MANIFESTS
 from tests.treaty.paths import put
@@ -306,3 +307,39 @@ def test_two_destinations_may_take_one_source() -> None:
 def test_what_agrees_is_accepted(name: str) -> None:
     check_manifest(MANIFESTS[name], at="m")
     check_agreement(CONTRACTS[name].model, MANIFESTS[name], at="c")
+
+
+SCORED = [
+    (
+        CompletionField.TOKEN_LOGPROB,
+        "SCORED_TARGET_TOKENS",
+        "a completion that has TOKEN_LOGPROB",
+    ),
+    (
+        CompletionField.TOKEN_TOP_IDS,
+        "SCORED_TARGET_TOKENS",
+        "a completion that has TOKEN_TOP_IDS",
+    ),
+]
+
+
+@pytest.mark.clause("AH-13")
+@pytest.mark.parametrize(("field", "source", "expected"), SCORED)
+def test_a_scored_prefill_needs_a_record_of_its_scores(
+    field: CompletionField, source: str, expected: str
+) -> None:
+    manifest = MANIFESTS["plain"]
+    slots = tuple(slot for slot in manifest.completion.slots if slot.field is not field)
+    with pytest.raises(ContractError) as refusal:
+        check_agreement(
+            CONTRACTS["plain"].model, put(manifest, {"completion.slots": slots}), at="c"
+        )
+    assert source in str(refusal.value)
+    assert expected in str(refusal.value)
+
+
+@pytest.mark.clause("AH-13")
+def test_a_record_holds_every_token_that_a_scored_prefill_scores() -> None:
+    manifest = put(MANIFESTS["plain"], {"completion.token_rows": 1})
+    with pytest.raises(ContractError, match="at most the completion's 1 token rows"):
+        check_agreement(CONTRACTS["plain"].model, manifest, at="c")

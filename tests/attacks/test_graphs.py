@@ -177,6 +177,14 @@ STATES = [
         f"contract.{GRAPHS[1]}.pending_token: found an origin, expected the opposite for PREFILL",
     ),
     attack(
+        "resume takes its token from the device",
+        "plain",
+        {f"{GRAPHS[3]}.pending_token": PLAIN[4].pending_token},
+        f"contract.{GRAPHS[3]}.pending_token.state: "
+        "found 'pending', expected a destination for RESUME: its token comes from the host (HV-32)",
+        clauses=("HV-32",),
+    ),
+    attack(
         "a pending token has two origins",
         "plain",
         {f"{GRAPHS[4]}.pending_token": PendingToken(state="pending", destination="slot")},

@@ -275,7 +275,7 @@ def test_what_is_not_compiled_needs_no_images(target: Target) -> None:
 
 
 def test_a_value_a_record_needs_no_stride() -> None:
-    single = next(slot for slot in PLAIN.completion.slots if not slot.field.per_lane)
+    single = next(slot for slot in PLAIN.completion.slots if slot.field < CompletionField.LANE_SLOT)
     assert single.row_stride == 0
     check_manifest(PLAIN, at="m")
 
@@ -286,7 +286,9 @@ def test_a_value_a_record_needs_no_stride() -> None:
         CompletionField.LANE_LOGPROB,
         CompletionField.LANE_TOP_IDS,
         CompletionField.LANE_TOP_LOGPROBS,
-        CompletionField.LANE_TARGET_LOGPROB,
+        CompletionField.TOKEN_LOGPROB,
+        CompletionField.TOKEN_TOP_IDS,
+        CompletionField.TOKEN_TOP_LOGPROBS,
     ],
 )
 def test_log_probabilities_may_go_unrecorded(field: CompletionField) -> None:

@@ -67,6 +67,7 @@ from tests.treaty.specimens import CONTRACTS
 KEY: Final = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 NAMESPACE: Final = "acme.example"
 COMPLETION_ROWS: Final = 4
+COMPLETION_TOKEN_ROWS: Final = 36
 COMPLETION_TOKENS: Final = 8
 STAGING_NBYTES: Final = 1 << 16
 
@@ -180,11 +181,17 @@ def completion() -> CompletionLayout:
                 offset=offset,
                 element=ElementType.INT32,
                 row_elements=COMPLETION_TOKENS if field is CompletionField.LANE_TOKENS else 1,
-                row_stride=64 if field.per_lane else 0,
+                row_stride=64 if field.per_lane or field.per_token else 0,
             )
         )
-        offset += 64 * (COMPLETION_ROWS if field.per_lane else 1)
-    return CompletionLayout(buffer="records", rows=COMPLETION_ROWS, slots=tuple(slots))
+        rows = COMPLETION_TOKEN_ROWS if field.per_token else COMPLETION_ROWS
+        offset += 64 * (rows if field.per_lane or field.per_token else 1)
+    return CompletionLayout(
+        buffer="records",
+        rows=COMPLETION_ROWS,
+        token_rows=COMPLETION_TOKEN_ROWS,
+        slots=tuple(slots),
+    )
 
 
 def manifest_of(contract: ServingContract, *, rank: int = 0, ranks: int = 2) -> ExecutionManifest:

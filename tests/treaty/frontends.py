@@ -10,6 +10,7 @@ from prepared.contract import (
     ArgumentTyping,
     AssistantEnvelope,
     EffortLevel,
+    FrameSyntax,
     FrontendContract,
     ImageGeometry,
     ImageKind,
@@ -54,6 +55,8 @@ def no_tools() -> ToolSyntax:
         name_field="",
         arguments_field="",
         generic_recipient=None,
+        object_open=None,
+        object_close=None,
     )
 
 
@@ -78,6 +81,8 @@ def every_tool_datum() -> ToolSyntax:
         name_field="name",
         arguments_field="arguments",
         generic_recipient="tool",
+        object_open=Marker(text="<object>", token_id=None),
+        object_close=Marker(text="</object>", token_id=None),
     )
 
 
@@ -92,6 +97,20 @@ def no_reasoning() -> ReasoningSyntax:
         answer_prefix="",
         reasoning_recipients=(),
         content_recipients=(),
+        answer_open=None,
+        answer_close=None,
+        frames=None,
+    )
+
+
+def frames() -> FrameSyntax:
+    """Frames with all the data they may have."""
+    return FrameSyntax(
+        open=Marker(text="<|start|>", token_id=91),
+        header_close=Marker(text="<|message|>", token_id=None),
+        closes=(Marker(text="<|eom|>", token_id=92), Marker(text="<|eot|>", token_id=None)),
+        recipient_prefix=" to=",
+        channel_open=Marker(text="<|channel|>", token_id=None),
     )
 
 
@@ -106,6 +125,9 @@ def recipient_reasoning() -> ReasoningSyntax:
         answer_prefix="\n\n",
         reasoning_recipients=("self",),
         content_recipients=("commentary", "user"),
+        answer_open=Marker(text="<answer>", token_id=None),
+        answer_close=Marker(text="</answer>", token_id=None),
+        frames=frames(),
     )
 
 

@@ -143,7 +143,7 @@ WORDS = [
         "PAGE_TABLE LIVE_STATE_ROW RESTORE_SOURCE SNAPSHOT_DESTINATION",
         clauses=("HV-07",),
     ),
-    says(ValueSource, "CONSUMED_ENDPOINT", clauses=("HV-07",)),
+    says(ValueSource, "CONSUMED_ENDPOINT RESTORE_PAGE", clauses=("HV-07",)),
     says(
         ValueSource,
         "SEED_BITS TEMPERATURE TOP_P TOP_K MIN_P OUTPUT_LIMIT EOS_IDS",
