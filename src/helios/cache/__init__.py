@@ -1,1 +1,1 @@
-"""Pages and what holds them; numbers only, no bytes."""
+"""Pages, rows and host slots, what holds them, and the prefix tree; numbers only, no bytes."""
