@@ -67,28 +67,34 @@ class Activations:
     def __init__(self, rows: int, columns: int, *, fine: bool = False) -> None:
         tiles, groups = -(-rows // 16), columns // 32
         self.rows, self.columns = rows, columns
-        self.fine = np.zeros((tiles, groups, 16, 32), np.int8) if fine else None
-        self.q = np.zeros((tiles, groups, 16, 32), np.int8)
+        shape = (tiles, groups, 16, 32)
+        self.q = None if fine else np.zeros(shape, np.int8)
+        self.fine = np.zeros(shape, np.int16) if fine else None
         self.scale = np.zeros((tiles, groups, 16), np.float32)
         self.sum = np.zeros((tiles, groups, 16), np.float32)
         self.bias = np.zeros((tiles, groups, 16), np.int32)
 
     def arguments(self, prefix: str = "") -> dict[str, Array | None]:
-        return {**self.coarse(prefix), f"{prefix}fine": self.fine}
-
-    def coarse(self, prefix: str = "") -> dict[str, Array]:
         return {
             f"{prefix}q": self.q,
+            f"{prefix}fine": self.fine,
             f"{prefix}scale": self.scale,
             f"{prefix}sum": self.sum,
             f"{prefix}bias": self.bias,
         }
 
+    def coarse(self) -> dict[str, Array | None]:
+        assert self.fine is None
+        return {name: part for name, part in self.arguments().items() if name != "fine"}
+
     def floats(self) -> npt.NDArray[np.float32]:
         """What they stand for, [rows, columns]."""
-        digits = self.q.astype(np.float32)
-        if self.fine is not None:
-            digits = 256 * digits + self.fine
+        if self.q is not None:
+            digits = self.q.astype(np.float32)
+        else:  # of four neighbours, in the order 0, 2, 1, 3
+            assert self.fine is not None
+            digits = self.fine.reshape(-1, 4)[:, [0, 2, 1, 3]].astype(np.float32)
+            digits = digits.reshape(self.fine.shape)
         values = digits * self.scale[..., None]
         rows = values.transpose(0, 2, 1, 3).reshape(-1, self.columns)
         return np.ascontiguousarray(rows[: self.rows])

@@ -121,6 +121,25 @@ def test_a_packed_product_is_exact_for_what_its_activations_kept(
 
 @pytest.mark.parametrize("fine", [False, True])
 @pytest.mark.parametrize("layout", PACKED)
+@pytest.mark.parametrize("byte", [0x00, 0x7F, 0x80, 0xFF])
+def test_products_are_exact_at_the_ends_of_their_digits(
+    kernels: Kernels, layout: str, byte: int, *, fine: bool
+) -> None:
+    raw, _ = random_weights(layout, 16, 256, seed=17)
+    if layout == "q6_k":  # after the numbers come scales
+        raw[..., :192] = byte
+    else:
+        raw[..., {"q4_0": 2, "q8_0": 2, "q4_1": 4, "q4_k": 16}[layout] :] = byte
+    floats = dequantise(raw.reshape(16, -1), STORED[layout]).reshape(16, 256)
+    x = np.ones((5, 256), np.float32) * np.array([[1], [-1], [3], [1], [-7]], np.float32)
+    x[3, 1::2] = -1
+    kept = quantise(kernels, x, fine=fine).floats()
+    found = product(kernels, layout, packed(layout, raw), x, fine=fine)
+    assert TOLERANCE["quantised"].error(found, linear(kept, floats)) < 1e-5
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("layout", PACKED)
 def test_a_row_does_not_depend_on_its_neighbours(
     kernels: Kernels, layout: str, *, fine: bool
 ) -> None:

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ignition.ops.sample import SAMPLE, Sampling, exponentials, philox, sample
+from ignition.ops.sample import (
+    MOST_BIAS,
+    NOTHING_ALLOWED,
+    SAMPLE,
+    UNDEFINED,
+    Sampling,
+    adjusted,
+    exponentials,
+    philox,
+    sample,
+)
+from ignition.ops.score import MOST_TOP, SCORE, log_probabilities, top_row
 from ignition.preparation.storage import SLOT_NBYTES
 from ignition.record.meaning import SLOT_DTYPE
 from tests.ops.kernels import SHARES, Array, Kernels, count
@@ -46,6 +57,20 @@ def run(
     emitted: int = 0,
 ) -> int:
     """The kernel's token for one row in slot 2."""
+    return run_scored(kernels, logits, histogram, wanted, position=position, eos=eos)[0]
+
+
+def run_scored(
+    kernels: Kernels,
+    logits: Array,
+    histogram: Array,
+    wanted: Sampling,
+    *,
+    position: int,
+    eos: int = -1,
+    logprobs: int = -1,
+) -> tuple[int, float, Array, Array]:
+    """The kernel's token for one row in slot 2, and what it says of its log-probability."""
     slots = np.zeros((3, SLOT_NBYTES), np.uint8)
     record = slots.view(SLOT_DTYPE).reshape(-1)[2:3]
     for name in (
@@ -68,6 +93,15 @@ def run(
     padded = np.zeros((1, len(logits) + 16), np.float32)
     padded[0, : len(logits)] = logits
     sampled = np.full(4, -7, np.int32)
+    record["logprobs"] = logprobs
+    bias_ids, bias_values = np.full((3, MOST_BIAS), -1, np.int32), np.zeros((3, MOST_BIAS), "<f4")
+    for place, (token, value) in enumerate(wanted.bias):
+        bias_ids[2, place], bias_values[2, place] = token, value
+    masks = np.full((3, width // 32), 0xFFFFFFFF, np.uint32)
+    if wanted.mask is not None:
+        masks[2] = wanted.mask
+    chosen = np.full(4, 7.0, np.float32)
+    top_ids, tops = np.full((4, MOST_TOP), -7, np.int32), np.full((4, MOST_TOP), 7, np.float32)
     kernels.run(
         SAMPLE,
         SHARES,
@@ -79,13 +113,21 @@ def run(
         slots=np.array([0, 0, 0, 2], np.uint32),
         states=slots,
         histograms=histograms,
+        bias_ids=bias_ids,
+        bias_values=bias_values,
+        masks=masks,
         sampled=sampled,
+        logprobs=chosen,
+        top_ids=top_ids,
+        top_logprobs=tops,
         tokens=len(logits),
         stride=padded.shape[1],
         slot_stride=SLOT_NBYTES,
         histogram_width=width,
+        mask_words=width // 32,
+        by_row=0,
     )
-    return int(sampled[3])
+    return int(sampled[3]), float(chosen[3]), top_ids[3], tops[3]
 
 
 def logits_of(seed: int, *, spread: float) -> Array:
@@ -178,3 +220,141 @@ def test_exponential_variates_are_positive_and_average_one() -> None:
     variates = exponentials(philox(np.arange(200_000, dtype=np.uint32), position=1, seed=1))
     assert (variates > 0).all()
     assert abs(variates.mean() - 1.0) < 0.01
+
+
+# ------------------------------------------------- bias, masks, log-probabilities
+
+
+def mask_of(allowed: Array) -> Array:
+    """Words whose bits are the allowed tokens."""
+    padded = np.zeros(-(-len(allowed) // 32) * 32, np.bool_)
+    padded[: len(allowed)] = allowed
+    return np.packbits(padded, bitorder="little").view(np.uint32)
+
+
+NOTHING_SEEN = np.zeros(TOKENS, np.uint16)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    share=st.sampled_from([0.002, 0.1, 0.5, 0.99]),
+    temperature=st.sampled_from([0.0, 0.7, 1.5]),
+    biased=st.integers(0, 300),
+    logprobs=st.sampled_from([-1, 0, 1, 5, 20]),
+    levels=st.sampled_from([3, 1000]),
+)
+@settings(max_examples=60, deadline=None)
+def test_bias_mask_and_log_probabilities_are_what_they_mean(
+    kernels: Kernels,
+    seed: int,
+    share: float,
+    temperature: float,
+    biased: int,
+    logprobs: int,
+    levels: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    logits = (rng.integers(0, levels, TOKENS) * np.float32(6 / levels)).astype(np.float32)
+    allowed = rng.random(TOKENS) < share
+    allowed[rng.integers(TOKENS)] = True
+    ids = rng.permutation(TOKENS)[:biased].tolist()
+    wanted = sampling(
+        seed=seed,
+        temperature=temperature,
+        mask=mask_of(allowed),
+        bias=tuple((token, float(np.float32(rng.normal(0, 3)))) for token in ids),
+    )
+    token, chosen, top_ids, tops = run_scored(
+        kernels, logits, NOTHING_SEEN, wanted, position=9, logprobs=logprobs
+    )
+    assert allowed[token]
+    left = adjusted(logits, NOTHING_SEEN, wanted)
+    if temperature == 0.0:
+        assert token == sample(logits, NOTHING_SEEN, position=9, sampling=wanted)
+    if logprobs < 0:
+        assert chosen == 7.0
+        return
+    expected_ids, expected = top_row(left, logprobs)
+    assert chosen == pytest.approx(log_probabilities(left)[token], abs=2e-5)
+    assert top_ids.tolist() == expected_ids.tolist()
+    np.testing.assert_allclose(tops, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_token_is_the_same_whether_its_log_probability_is_asked_for_or_not(
+    kernels: Kernels, temperature: float
+) -> None:
+    for seed in range(30):
+        logits = logits_of(seed, spread=1.0)
+        wanted = sampling(seed=seed, temperature=temperature, top_p=0.9)
+        tokens = {
+            run_scored(kernels, logits, NOTHING_SEEN, wanted, position=3, logprobs=count)[0]
+            for count in (-1, 0, 20)
+        }
+        assert len(tokens) == 1
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("only", [0, 31, 32, 992, TOKENS - 1])
+def test_the_only_allowed_token_is_drawn_however_unlikely(
+    kernels: Kernels, only: int, temperature: float
+) -> None:
+    logits = logits_of(1, spread=4.0)
+    logits[only] = -50.0
+    wanted = sampling(temperature=temperature, mask=mask_of(np.arange(TOKENS) == only))
+    token, chosen, top_ids, _ = run_scored(
+        kernels, logits, NOTHING_SEEN, wanted, position=1, logprobs=3
+    )
+    assert (token, chosen) == (only, 0.0)
+    assert top_ids[:4].tolist() == [only, -1, -1, -1]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_mask_that_allows_nothing_draws_nothing(kernels: Kernels, temperature: float) -> None:
+    logits = logits_of(2, spread=1.0)
+    wanted = sampling(temperature=temperature, mask=mask_of(np.zeros(TOKENS, np.bool_)))
+    assert sample(logits, NOTHING_SEEN, position=1, sampling=wanted) == NOTHING_ALLOWED
+    assert run(kernels, logits, NOTHING_SEEN, wanted, position=1) == NOTHING_ALLOWED
+
+
+def test_an_undefined_logit_draws_nothing_whatever_the_mask(kernels: Kernels) -> None:
+    for place in (0, 500, TOKENS - 1):
+        logits = logits_of(2, spread=1.0)
+        logits[place] = np.nan
+        assert run(kernels, logits, NOTHING_SEEN, sampling(), position=1) == UNDEFINED
+
+
+def test_targets_are_scored_and_rows_without_one_are_left_alone(kernels: Kernels) -> None:
+    rows = 5
+    logits = np.zeros((rows, TOKENS + 16), np.float32)
+    logits[:, :TOKENS] = np.random.default_rng(4).normal(0, 2, (rows, TOKENS))
+    before = logits.copy()
+    slots = np.zeros((3, SLOT_NBYTES), np.uint8)
+    slots.view(SLOT_DTYPE).reshape(-1)["logprobs"] = [4, -1, 20]
+    targets = np.array([5, -1, 996, 0, 31], np.int32)
+    chosen = np.full(rows, 7.0, np.float32)
+    top_ids, tops = np.full((rows, MOST_TOP), -7, np.int32), np.zeros((rows, MOST_TOP), np.float32)
+    kernels.run(
+        SCORE,
+        SHARES,
+        logits=logits,
+        rows=count(rows),
+        targets=targets,
+        lanes=np.array([0, 0, 1, 1, 2], np.uint32),
+        slots=np.array([2, 0, 1], np.uint32),
+        states=slots,
+        logprobs=chosen,
+        top_ids=top_ids,
+        top_logprobs=tops,
+        tokens=TOKENS,
+        stride=logits.shape[1],
+        slot_stride=SLOT_NBYTES,
+    )
+    assert np.array_equal(logits, before)
+    assert (chosen[1], top_ids[1, 0]) == (7.0, -7)
+    for row, alternatives in ((0, 20), (2, 4), (3, 4), (4, 0)):
+        wanted = log_probabilities(logits[row, :TOKENS])[targets[row]]
+        assert chosen[row] == pytest.approx(wanted, abs=2e-5)
+        ids, values = top_row(logits[row, :TOKENS], alternatives)
+        assert top_ids[row].tolist() == ids.tolist()
+        np.testing.assert_allclose(tops[row], values, atol=2e-5)

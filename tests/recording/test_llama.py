@@ -100,6 +100,33 @@ def test_requests_together_are_requests_alone(tmp_path: Path) -> None:
         np.testing.assert_allclose(row, oracle(model, prompt)[-1], rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_scored_prefill_scores_every_row_and_goes_on_as_any_other(
+    tmp_path: Path, tied: bool
+) -> None:
+    model = save_tiny(tmp_path, rope_parameters=ROTARY["plain"], tie_word_embeddings=tied)
+    recipe = llama(open_checkpoint(tmp_path), context_tokens=None)
+    scored, plain = World(recipe), World(recipe)
+    for world in (scored, plain):
+        world.admit(1, 2, logprobs=3)
+    prompts = {1: TOKENS[:9], 2: TOKENS[9:14]}
+    targets = {1: [*TOKENS[1:9], -1], 2: [*TOKENS[10:14], -1]}
+    scored.prefill(prompts, targets=targets)
+    plain.prefill(prompts)
+    for name in ("lane_tokens", "logprob", "top_ids", "top_logprobs", "pending", "consumed"):
+        np.testing.assert_array_equal(scored.memory[name], plain.memory[name])
+    row = 0
+    for slot, prompt in prompts.items():
+        wide = torch.log_softmax(torch.tensor(oracle(model, prompt)).double(), -1).numpy()
+        for place, target in enumerate(targets[slot]):
+            if target >= 0:
+                found = scored.memory["token_logprob"][row]
+                assert found == pytest.approx(wide[place, target], abs=1e-4)
+                best = np.argsort(-wide[place], kind="stable")[:3]
+                assert scored.memory["token_top_ids"][row, :4].tolist() == [*best, -1]
+            row += 1
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "biases": ({"attention_bias": True}, "attention_bias: found true, expected false"),
     "another activation": ({"hidden_act": "gelu"}, "hidden_act: found gelu, expected silu"),

@@ -39,9 +39,10 @@ class World:
         pages = self.slots * extents.row_pages
         rows = {
             Extent.LANES: self.slots,
-            Extent.TOKENS: self.prefill_tokens,
+            Extent.TOKENS: extents.packed_tokens,
             Extent.SLOTS: self.slots,
             Extent.PAGES: pages,
+            Extent.SNAPSHOTS: self.slots,
         }
         self.memory = {
             name: np.zeros(
@@ -54,6 +55,8 @@ class World:
         records = slot_rows.view(SLOT_DTYPE).reshape(-1)
         self.memory["slot_rows"] = slot_rows
         self.memory |= {name: records[name] for name in SLOT_FIELDS}
+        self.memory["masks"][:] = 0xFFFFFFFF
+        self.memory["bias_ids"][:] = -1
         self.memory["page_table"][:] = np.arange(pages).reshape(self.slots, -1)
         weights = self.recipe.weights
         for group in (weights.matrices, weights.vectors):
@@ -61,7 +64,7 @@ class World:
                 self.memory[name] = source.floats(weights.rotary)
         self.memory["turns"] = turns_of(weights.rotary, positions=extents.context_tokens)
 
-    def admit(self, *slots: int, limit: int = 1000) -> None:
+    def admit(self, *slots: int, limit: int = 1000, logprobs: int = -1) -> None:
         """Start requests in these slots, greedy."""
         lanes = len(slots)
         self.stage(
@@ -72,6 +75,7 @@ class World:
             consumed_endpoints=[0] * lanes,
         )
         self.memory["eos_ids"][:] = -1
+        self.memory["logprob_counts"][:lanes] = logprobs
         interpret(self.recordings[Operation.INITIALIZE], self.memory, lanes=lanes, rows=lanes)
 
     def stage(self, slots: tuple[int, ...], **values: list[float]) -> None:
@@ -81,8 +85,17 @@ class World:
         for name, rows in values.items():
             self.memory[name][: len(rows)] = rows
 
-    def prefill(self, chunks: dict[int, list[int]], *, sample: bool = True) -> Array:
-        """Feed tokens to slots; returns the logits of the lanes that sample."""
+    def prefill(
+        self,
+        chunks: dict[int, list[int]],
+        *,
+        sample: bool = True,
+        targets: dict[int, list[int]] | None = None,
+    ) -> Array:
+        """Feed tokens to slots; returns the logits of the lanes that sample.
+
+        With targets every row is scored, and the logits are those of every row.
+        """
         slots = tuple(chunks)
         starts = {slot: int(self.memory["consumed"][slot]) for slot in slots}
         self.stage(
@@ -95,7 +108,10 @@ class World:
             ],
         )
         rows = sum(map(len, chunks.values()))
-        return self.logits(Operation.PREFILL, lanes=len(slots), rows=rows)
+        if targets is None:
+            return self.logits(Operation.PREFILL, lanes=len(slots), rows=rows)
+        self.memory["scored_targets"][:rows] = [token for slot in slots for token in targets[slot]]
+        return self.logits(Operation.SCORED_PREFILL, lanes=len(slots), rows=rows)
 
     def decode(self, *slots: int) -> Array:
         """One token of each slot; returns their logits."""
@@ -107,4 +123,5 @@ class World:
         recording = self.recordings[operation]
         scratch = interpret(recording, self.memory, lanes=lanes, rows=rows)
         sampling = next(step for step in recording.steps if step.operation == "sample")
-        return scratch[sampling.reads["logits"].name][:lanes].copy()
+        live = rows if operation is Operation.SCORED_PREFILL else lanes
+        return scratch[sampling.reads["logits"].name][:live].copy()

@@ -11,8 +11,11 @@ from ignition.ops.history import ROTATE_AND_STORE
 from ignition.ops.initialize import INITIALIZE
 from ignition.ops.lay_rows import LAY_ROWS
 from ignition.ops.linear import GATED_LINEAR, LINEAR, NUMBER_LINEAR, SILU_GATE
+from ignition.ops.resume import RESUME
 from ignition.ops.rms_norm import NORM, NORM_QUANTISE, QUANTISE
 from ignition.ops.sample import SAMPLE
+from ignition.ops.score import SCORE
+from ignition.ops.snapshot import PUBLISH, RESTORE
 
 CPU_KERNELS: Final = (
     NORM,
@@ -27,6 +30,10 @@ CPU_KERNELS: Final = (
     ROTATE_AND_STORE,
     ATTEND,
     SAMPLE,
+    SCORE,
     COMMIT,
     INITIALIZE,
+    RESTORE,
+    PUBLISH,
+    RESUME,
 )

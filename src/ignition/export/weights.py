@@ -84,10 +84,15 @@ def catalog_of(plan: WeightPlan, weights: ModelWeights) -> WeightCatalog:
                 offset=plan.offsets[name],
                 nbytes=nbytes,
                 source_format=tensor.format.name,
-                layout="float32 as it is",
+                layout=described_vector(tensor.format),
             )
         )
     return WeightCatalog(catalog_version=CATALOG_VERSION, rank=0, views=tuple(views))
+
+
+def described_vector(source: Format) -> str:
+    """How a vector is kept: kernels read them as float32, whatever they were."""
+    return "float32 as it is" if source is Format.F32 else f"float32, widened from {source.name}"
 
 
 WIDENED: Final = {Format.Q6_K: "6-bit values kept in bytes", Format.Q4_K: "6-bit scales in bytes"}

@@ -22,6 +22,7 @@ class Field(Enum):
     BYTES = "uint8_t *"
     SIGNED_BYTES = "int8_t *"
     HALVES = "uint16_t *"
+    SHORTS = "int16_t *"
     INTS = "int32_t *"
     WORDS = "uint32_t *"
     LONGS = "uint64_t *"
@@ -91,8 +92,8 @@ class Kernel:
 
 
 ACTIVATION: Mapping[str, Field] = {
-    "q": Field.SIGNED_BYTES,
-    "fine": Field.SIGNED_BYTES,  # null: 8 bits are enough
+    "q": Field.SIGNED_BYTES,  # null: 8 bits are not enough
+    "fine": Field.SHORTS,  # null: 8 bits are enough
     "scale": Field.FLOATS,
     "sum": Field.FLOATS,
     "bias": Field.INTS,

@@ -169,7 +169,7 @@ def program_of(variant: Variant, launches: tuple[int, ...]) -> Program:
         batch_capacity=variant.rows,
         token_capacity=variant.row_tokens,
         packed_token_capacity=variant.packed_tokens,
-        draft_tokens=0,
+        draft_tokens=variant.draft_tokens,
         launches=launches,
         tuned_buffers=(),
     )

@@ -13,9 +13,13 @@ from ignition.plan.lower_cpu import lower, score_stride
 from ignition.plan.lowering_cpu import CpuLowering
 from ignition.plan.matrices import Matrix, plan_weights
 from ignition.plan.model import PlannedModel
-from ignition.preparation.programs import Recipe, record_programs, variants_of
+from ignition.preparation.programs import (
+    Recipe,
+    capacities_of,
+    record_programs,
+    variants_of,
+)
 from ignition.preparation.storage import TextExtents, text_storage
-from ignition.record.tape import Extent
 from ignition.weights.formats import Format
 from prepared.contract import ElementType, Operation
 from prepared.manifest import CodeImage, Target
@@ -57,15 +61,11 @@ def plan_cpu(recipe: Recipe, extents: TextExtents) -> PlannedModel:
     layouts = {
         name: LAYOUT_OF[source.tensor.format] for name, source in recipe.weights.matrices.items()
     }
-    capacities = {
-        Extent.TOKENS: max(extents.prefill_tokens, extents.lanes),
-        Extent.LANES: extents.lanes,
-        Extent.SAMPLES: extents.lanes,
-    }
     lowered: dict[Operation, LaunchList] = {}
     matrices: dict[str, Matrix] = {}
     vectors: dict[str, int] = {}
     for operation, recording in record_programs(recipe, storage).items():
+        capacities = capacities_of(operation, extents)
         lowering = CpuLowering(
             recording, extents, capacities, layouts, matrices=matrices, vectors=vectors
         )
@@ -92,6 +92,6 @@ def plan_cpu(recipe: Recipe, extents: TextExtents) -> PlannedModel:
 
 
 def thread_scratch(extents: TextExtents) -> int:
-    """What one thread needs: scores of a unit, or one sorted entry a token."""
+    """What one thread needs: scores of a unit, or a sorted entry and a weight a token."""
     scores = MOST_QUERIES * score_stride(extents.context_tokens) * 4
-    return max(scores, 8 * extents.vocabulary)
+    return max(scores, 12 * extents.vocabulary)

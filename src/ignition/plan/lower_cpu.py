@@ -28,7 +28,9 @@ from ignition.ops.kernel import COARSE, Kernel
 from ignition.ops.lay_rows import LAY_ROWS
 from ignition.ops.linear import GATED_LINEAR, LINEAR, NUMBER_LINEAR, PACKED, SILU_GATE
 from ignition.ops.sample import SAMPLE
+from ignition.ops.score import SCORE
 from ignition.plan.launches import Argument, At, LoweringError, weight
+from ignition.plan.lower_pages_cpu import lower_publish, lower_restore, lower_resume
 from ignition.plan.lowering_cpu import (
     COUNTS_NBYTES,
     ROW_PADDING,
@@ -63,10 +65,10 @@ def lower(lowering: CpuLowering) -> None:
 
 
 def lower_rows(lowering: CpuLowering, step: Step) -> None:
-    """Prompt rows or pending rows: one kernel, told apart by null addresses."""
-    prompt = step.operation == "lay_prompt_rows"
+    """Prompt rows, pending rows or both: one kernel, told apart by null addresses."""
+    prompt, mixed = "prompt_tokens" in step.reads, "mixed_row" in step.reads
     launches = lowering.launches
-    outs: dict[str, Argument] = {}
+    outs: dict[str, Argument] = {"every_row": None}
     for name, operand in step.writes.items():
         outs[name] = launches.reserve(operand.name, 4 * lowering.capacities[extent_of(operand)])
     launches.launch(
@@ -78,6 +80,7 @@ def lower_rows(lowering: CpuLowering, step: Step) -> None:
         sampling=At("sampling") if prompt else None,
         prompt_tokens=At("prompt_tokens") if prompt else None,
         prompt_positions=At("prompt_positions") if prompt else None,
+        prefill_row=At("mixed_row") if mixed else None,
         pending=At("pending"),
         consumed=At("consumed"),
         counts=launches.reserve("counts", COUNTS_NBYTES),
@@ -380,11 +383,40 @@ def lower_sample(lowering: CpuLowering, step: Step) -> None:
         slots=At("slots"),
         states=At("slot_rows"),
         histograms=At("histograms"),
+        bias_ids=At("bias_ids"),
+        bias_values=At("bias_values"),
+        masks=At("masks"),
+        logprobs=At("logprob"),
+        top_ids=At("top_ids"),
+        top_logprobs=At("top_logprobs"),
         sampled=lowering.launches.reserve(sampled.name, 4 * lowering.capacities[Extent.LANES]),
         tokens=vocabulary,
         stride=logits.stride,
         slot_stride=SLOT_NBYTES,
         histogram_width=histogram_width(vocabulary),
+        mask_words=lowering.extents.mask_words,
+        by_row=int(logits.extent is Extent.TOKENS),
+    )
+
+
+def lower_score(lowering: CpuLowering, step: Step) -> None:
+    """Log-probabilities of targets."""
+    logits = lowering.as_floats(step.reads["logits"])
+    lowering.launches.launch(
+        SCORE,
+        SHARES,
+        logits=logits.at,
+        rows=lowering.rows(Extent.TOKENS),
+        targets=At("scored_targets"),
+        lanes=At(step.reads["lanes"].name),
+        slots=At("slots"),
+        states=At("slot_rows"),
+        logprobs=At("token_logprob"),
+        top_ids=At("token_top_ids"),
+        top_logprobs=At("token_top_logprobs"),
+        tokens=lowering.extents.vocabulary,
+        stride=logits.stride,
+        slot_stride=SLOT_NBYTES,
     )
 
 
@@ -440,6 +472,7 @@ def lower_initialize(lowering: CpuLowering, _step: Step) -> None:
 LOWERED: Final = {
     "lay_pending_rows": lower_rows,
     "lay_prompt_rows": lower_rows,
+    "lay_mixed_rows": lower_rows,
     "embed": lower_embed,
     "pick": keep_pick,
     "rms_norm": keep_norm,
@@ -448,7 +481,11 @@ LOWERED: Final = {
     "store": lower_store,
     "attend": lower_attend,
     "sample": lower_sample,
+    "score": lower_score,
     "commit": lower_commit,
     "initialize": lower_initialize,
+    "restore": lower_restore,
+    "publish": lower_publish,
+    "resume": lower_resume,
 }
 """What each recorded operation becomes; `add` and `silu_gate` only ever as part of a product."""

@@ -33,24 +33,32 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Quantised:
-    """Quantised activations in scratch; fine ones keep what 8 bits leave over."""
+    """Quantised activations in scratch, of 8 bits or, when fine, of 16."""
 
     name: str
     columns: int
     extent: Extent
     fine: bool
 
-    def coarse(self, prefix: str = "") -> dict[str, Argument]:
-        """The parts without `fine`, for a kernel's fields."""
-        return {f"{prefix}{part}": At(f"{self.name}.{part}") for part in COARSE}
+    @property
+    def parts(self) -> list[str]:
+        """What is there: the digits in one width, and what goes with them."""
+        return [part for part in ACTIVATION if part != ("q" if self.fine else "fine")]
+
+    def coarse(self) -> dict[str, Argument]:
+        """The parts of 8-bit activations, for a kernel's fields."""
+        assert not self.fine, self.name
+        return {part: At(f"{self.name}.{part}") for part in COARSE}
 
     def arguments(self, prefix: str = "") -> dict[str, Argument]:
         """All parts, for a kernel's fields."""
-        fine = At(f"{self.name}.fine") if self.fine else None
-        return {**self.coarse(prefix), f"{prefix}fine": fine}
+        return {
+            f"{prefix}{part}": At(f"{self.name}.{part}") if part in self.parts else None
+            for part in ACTIVATION
+        }
 
 
-PART_NBYTES: Final[Mapping[str, int]] = {"q": 32, "fine": 32, "scale": 4, "sum": 4, "bias": 4}
+PART_NBYTES: Final[Mapping[str, int]] = {"q": 32, "fine": 64, "scale": 4, "sum": 4, "bias": 4}
 """Bytes of each part for one group of one row."""
 
 FINE_READERS: Final = frozenset({"rotate", "store", "sample"})
@@ -104,11 +112,11 @@ class CpuLowering:
     ) -> Quantised:
         """Scratch for quantised activations: whole tiles of 16 rows."""
         tiles = -(-self.capacities[extent] // 16)
-        for part in ACTIVATION if fine else COARSE:
+        found = Quantised(name, columns, extent, fine)
+        for part in found.parts:
             self.launches.reserve(
                 f"{name}.{part}", tiles * 16 * (columns // 32) * PART_NBYTES[part]
             )
-        found = Quantised(name, columns, extent, fine)
         self.quantised[name] = found
         return found
 

@@ -9,7 +9,12 @@ from ignition.plan.assemble import Machine, assemble
 from ignition.plan.launches import At, LaunchList, PlannedLaunch, weight
 from ignition.plan.matrices import plan_weights
 from ignition.plan.model import PlannedModel
-from ignition.preparation.programs import Recipe, record_programs, variants_of
+from ignition.preparation.programs import (
+    Recipe,
+    capacities_of,
+    record_programs,
+    variants_of,
+)
 from ignition.preparation.storage import Storage, TextExtents, text_storage
 from ignition.record.reference import COUNTS, LIVE_ROWS, OPERAND, kernel_of, pack_step
 from ignition.record.tape import Extent, Home, Operand, Step
@@ -70,13 +75,9 @@ def nbytes_of(operand: Operand, capacities: Mapping[Extent, int]) -> int:
 def plan_reference(recipe: Recipe, extents: TextExtents) -> PlannedModel:
     """Record and place a model for the reference."""
     storage = text_storage(extents)
-    capacities = {
-        Extent.TOKENS: max(extents.prefill_tokens, extents.lanes),
-        Extent.LANES: extents.lanes,
-        Extent.SAMPLES: extents.lanes,
-    }
     lowered, vectors = {}, dict[str, int]()
     for operation, recording in record_programs(recipe, storage).items():
+        capacities = capacities_of(operation, extents)
         launches = LaunchList(scratch={COUNTS: nbytes_of(COUNTS_OPERAND, capacities)})
         for step in recording.steps:
             for operand in (*step.reads.values(), *step.writes.values()):

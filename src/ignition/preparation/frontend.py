@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ignition.preparation.envelope import assistant_envelope
 from ignition.preparation.tokenizer import TokenizerAsset
 from ignition.weights.checkpoint import Checkpoint
 from prepared.contract import (
@@ -97,6 +98,8 @@ def no_tools() -> ToolSyntax:
         name_field="",
         arguments_field="",
         generic_recipient=None,
+        object_open=None,
+        object_close=None,
     )
 
 
@@ -111,14 +114,23 @@ def no_reasoning() -> ReasoningSyntax:
         answer_prefix="",
         reasoning_recipients=(),
         content_recipients=(),
+        answer_open=None,
+        answer_close=None,
+        frames=None,
     )
 
 
-def frontend_of(asset: TokenizerAsset, advice: SamplingAdvice) -> FrontendContract:
-    """The frontend of a plain chat model."""
+def frontend_of(
+    asset: TokenizerAsset,
+    advice: SamplingAdvice,
+    *,
+    syntax: tuple[ToolSyntax, ReasoningSyntax] | None = None,
+) -> FrontendContract:
+    """The frontend of a chat model; without a syntax its output is the answer."""
+    tools, reasoning = syntax or (no_tools(), no_reasoning())
     return FrontendContract(
-        tools=no_tools(),
-        reasoning=no_reasoning(),
+        tools=tools,
+        reasoning=reasoning,
         images=ImageSettings(preparation=ImagePreparation.NO_IMAGES, geometry=None),
         image_layouts=(),
         eos_token_ids=asset.eos_token_ids,
@@ -127,7 +139,7 @@ def frontend_of(asset: TokenizerAsset, advice: SamplingAdvice) -> FrontendContra
         ),
         sampling=sampling_of(advice),
         prefix_boundaries=(),
-        assistant=None,
+        assistant=assistant_envelope(asset.template, asset.special_names),
         tokenizer_asset=TOKENIZER,
         template_asset=TEMPLATE if asset.template is not None else None,
         efforts=(),

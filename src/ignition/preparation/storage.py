@@ -26,6 +26,14 @@ from prepared.manifest import (
 
 ALIGNMENT: Final = 64
 MOST_EOS: Final = 16  # build/cpu/slot.h
+MOST_BIAS: Final = 512  # build/cpu/slot.h
+MOST_TOP: Final = 20  # build/cpu/scores.h
+MOST_SCORED: Final = 64
+SCORED_LOGITS_NBYTES: Final = 16 << 20
+"""A scored prefill keeps the logits of every row: few rows, and no more bytes than this."""
+
+MIXED_STEPS: Final = (64, 256)
+"""Prompt tokens that a mixed program takes beside one token of every other lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +58,38 @@ class TextExtents:
     key_heads: int
     width: int
     history: ElementType  # BFLOAT16 on the CPU, FLOAT32 in the reference
+    speculative_tokens: int = 1  # W of a speculative program; 1: there is none
+    images: bool = False  # whether programs take what image layouts make
+    position_axes: int = 1
+
+    @property
+    def mixed_chunks(self) -> tuple[int, ...]:
+        """Prompt tokens of each mixed program; with one lane there is nothing to mix."""
+        if self.lanes == 1:
+            return ()
+        return tuple(sorted({min(tokens, self.prefill_tokens) for tokens in MIXED_STEPS}))
+
+    @property
+    def packed_tokens(self) -> int:
+        """The most token rows of any program."""
+        mixed = max(self.mixed_chunks, default=0) + self.lanes - 1
+        return max(self.prefill_tokens, mixed)
 
     @property
     def row_pages(self) -> int:
         """Pages of the longest request."""
         return -(-self.context_tokens // self.page_tokens)
+
+    @property
+    def scored_tokens(self) -> int:
+        """Rows of a scored prefill."""
+        most = min(MOST_SCORED, self.prefill_tokens)
+        return max(1, min(most, SCORED_LOGITS_NBYTES // (4 * self.vocabulary)))
+
+    @property
+    def mask_words(self) -> int:
+        """Words of a grammar mask."""
+        return -(-self.vocabulary // 32)
 
     @property
     def record_nbytes(self) -> int:
@@ -84,10 +119,11 @@ SLOT_FIELDS: Final[Mapping[str, tuple[int, ElementType, int]]] = {
     "frequency": (56, ElementType.FLOAT32, 1),
     "finished": (60, ElementType.UINT32, 1),
     "eos": (64, ElementType.INT32, MOST_EOS),
+    "logprobs": (128, ElementType.INT32, 1),
 }
 """Offset, type and count within a slot's row (build/cpu/slot.h says the same in C)."""
 
-SLOT_NBYTES: Final = 128
+SLOT_NBYTES: Final = 192
 
 ADMITTED_FIELDS: Final[Mapping[str, str]] = {
     "generations": "generation",
@@ -103,6 +139,7 @@ ADMITTED_FIELDS: Final[Mapping[str, str]] = {
     "presences": "presence",
     "frequencies": "frequency",
     "eos_ids": "eos",
+    "logprob_counts": "logprobs",
 }
 """Staged values that admission copies, and the slot field each becomes."""
 
@@ -126,6 +163,24 @@ RECORD_FIELDS: Final[Mapping[str, tuple[CompletionField, ElementType]]] = {
     "record_status": (CompletionField.RECORD_STATUS, ElementType.UINT32),
     "record_rows": (CompletionField.RECORD_ROWS, ElementType.UINT32),
 }
+
+LANE_SCORES: Final[Mapping[str, tuple[CompletionField, ElementType, int]]] = {
+    "logprob": (CompletionField.LANE_LOGPROB, ElementType.FLOAT32, 1),
+    "top_ids": (CompletionField.LANE_TOP_IDS, ElementType.INT32, MOST_TOP),
+    "top_logprobs": (CompletionField.LANE_TOP_LOGPROBS, ElementType.FLOAT32, MOST_TOP),
+}
+"""Of a sampled token, and only when its slot asked; sampling writes them."""
+
+TOKEN_SCORES: Final[Mapping[str, tuple[CompletionField, ElementType, int]]] = {
+    "token_logprob": (CompletionField.TOKEN_LOGPROB, ElementType.FLOAT32, 1),
+    "token_top_ids": (CompletionField.TOKEN_TOP_IDS, ElementType.INT32, MOST_TOP),
+    "token_top_logprobs": (CompletionField.TOKEN_TOP_LOGPROBS, ElementType.FLOAT32, MOST_TOP),
+}
+"""Of each target of a scored prefill, by packed token."""
+
+
+CONTINUATIONS: Final = "continuations"
+"""The buffer of partial pages: a row is a page of keys, then a page of values (AH-05)."""
 
 
 class Area:
@@ -176,19 +231,40 @@ class Storage:
 def staging_of(extents: TextExtents) -> Area:
     """Host values of one submission."""
     area = Area("staging")
-    lanes, tokens = extents.lanes, extents.prefill_tokens
+    lanes, tokens = extents.lanes, extents.packed_tokens
     area.put("sequence", Home.STAGED, ElementType.UINT64, rows=1, shape=(1,))
-    for name in ("frame", "program", "live_rows"):
+    for name in ("frame", "program", "live_rows", "mixed_row"):
         area.put(name, Home.STAGED, ElementType.UINT32, rows=1, shape=(1,))
     for name in ("slots", "query_lengths", "sampling"):
         area.put(name, Home.STAGED, ElementType.UINT32, rows=lanes, shape=(Extent.LANES,))
-    for name in ("prompt_tokens", "prompt_positions"):
-        area.put(name, Home.STAGED, ElementType.INT32, rows=tokens, shape=(Extent.TOKENS,))
+    for name in ("prompt_tokens", "prompt_positions", "scored_targets"):
+        axes = extents.position_axes if name == "prompt_positions" else 1
+        tall = (Extent.TOKENS,) if axes == 1 else (Extent.TOKENS, axes)
+        area.put(name, Home.STAGED, ElementType.INT32, rows=tokens, shape=tall)
+    for name in ("restore_rows", "restore_pages", "snapshot_rows", "pending_tokens"):
+        area.put(name, Home.STAGED, ElementType.INT32, rows=lanes, shape=(Extent.LANES,))
     for name, slot_field in ADMITTED_FIELDS.items():
         _, element, count = SLOT_FIELDS[slot_field]
         shape = (Extent.LANES,) if count == 1 else (Extent.LANES, count)
         area.put(name, Home.STAGED, element, rows=lanes, shape=shape)
+    if extents.images:
+        put_images(area, extents)
     return area
+
+
+def put_images(area: Area, extents: TextExtents) -> None:
+    """Where image tokens are among the packed ones, and what positions gain behind images."""
+    for name in ("image_features", "image_contexts", "image_masks"):
+        area.put(
+            name, Home.STAGED, ElementType.INT32, rows=extents.packed_tokens, shape=(Extent.TOKENS,)
+        )
+    area.put(
+        "position_deltas",
+        Home.STAGED,
+        ElementType.INT32,
+        rows=extents.lanes,
+        shape=(Extent.LANES,),
+    )
 
 
 def completion_of(extents: TextExtents) -> Area:
@@ -197,7 +273,16 @@ def completion_of(extents: TextExtents) -> Area:
     for name, (_, element) in RECORD_FIELDS.items():
         area.put(name, Home.COMPLETION, element, rows=1, shape=(1,))
     for name, (_, element) in LANE_FIELDS.items():
-        area.put(name, Home.COMPLETION, element, rows=extents.lanes, shape=(Extent.LANES,))
+        several = name == "lane_tokens" and extents.speculative_tokens > 1
+        shape = (Extent.LANES, extents.speculative_tokens) if several else (Extent.LANES,)
+        area.put(name, Home.COMPLETION, element, rows=extents.lanes, shape=shape)
+    for scores, extent, rows in (
+        (LANE_SCORES, Extent.LANES, extents.lanes),
+        (TOKEN_SCORES, Extent.TOKENS, extents.scored_tokens),
+    ):
+        for name, (_, element, count) in scores.items():
+            shape = (extent,) if count == 1 else (extent, count)
+            area.put(name, Home.COMPLETION, element, rows=rows, shape=shape)
     return area
 
 
@@ -225,6 +310,11 @@ def text_storage(extents: TextExtents) -> Storage:
     for name in ("keys", "values"):
         operands[name] = Operand(name, Home.PLANE, extents.history, history)
         places[name] = Place(name, 0, extents.page_nbytes)
+    for index, name in enumerate(("saved_keys", "saved_values")):
+        operands[name] = Operand(
+            name, Home.SNAPSHOT, extents.history, (Extent.SNAPSHOTS, *history[1:])
+        )
+        places[name] = Place(CONTINUATIONS, index * extents.page_nbytes, 2 * extents.page_nbytes)
     for name, element, count in resident_rows(extents):
         operands[name] = Operand(name, Home.STATE, element, (Extent.SLOTS, count))
         places[name] = Place(name, 0, count * ELEMENT_BYTES[element])
@@ -237,6 +327,7 @@ def text_storage(extents: TextExtents) -> Storage:
         completion=CompletionLayout(
             buffer="completion",
             rows=extents.lanes,
+            token_rows=extents.scored_tokens,
             slots=completion_slots(completion),
         ),
         header=SubmissionHeader(
@@ -253,6 +344,9 @@ def resident_rows(extents: TextExtents) -> tuple[tuple[str, ElementType, int], .
     return (
         ("page_table", ElementType.UINT32, extents.row_pages),
         ("histograms", ElementType.UINT16, histogram_width(extents.vocabulary)),
+        ("bias_ids", ElementType.INT32, MOST_BIAS),
+        ("bias_values", ElementType.FLOAT32, MOST_BIAS),
+        ("masks", ElementType.UINT32, extents.mask_words),
     )
 
 
@@ -269,6 +363,7 @@ def buffers_of(extents: TextExtents, staging: Area, completion: Area) -> tuple[B
         ("slots", BufferRole.STATE, SLOT_NBYTES),
         ("keys", BufferRole.CACHE_PLANE, extents.page_nbytes),
         ("values", BufferRole.CACHE_PLANE, extents.page_nbytes),
+        (CONTINUATIONS, BufferRole.SNAPSHOT, 2 * extents.page_nbytes),
     ]
     sizes += [
         (name, BufferRole.STATE, count * ELEMENT_BYTES[element])
@@ -295,7 +390,7 @@ def transports_of(extents: TextExtents, staging: Area) -> tuple[Transport, ...]:
             continue
         place = staging.places[name]
         leading = operand.shape[0]
-        rows = {Extent.LANES: extents.lanes, Extent.TOKENS: extents.prefill_tokens}
+        rows = {Extent.LANES: extents.lanes, Extent.TOKENS: extents.packed_tokens}
         found.append(
             Transport(
                 name=name,
@@ -331,8 +426,12 @@ def completion_slots(completion: Area) -> tuple[CompletionSlot, ...]:
             field=completion_field,
             offset=completion.places[name].offset,
             element=element,
-            row_elements=1,
+            row_elements=completion.places[name].row_stride // ELEMENT_BYTES[element],
             row_stride=completion.places[name].row_stride,
         )
-        for name, (completion_field, element) in {**RECORD_FIELDS, **LANE_FIELDS}.items()
+        for name, (completion_field, element) in {
+            **RECORD_FIELDS,
+            **LANE_FIELDS,
+            **{name: scored[:2] for name, scored in {**LANE_SCORES, **TOKEN_SCORES}.items()},
+        }.items()
     )

@@ -10,18 +10,25 @@ Always: the asset opens in `tokenizers`, and the ids it names are tokens of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tokenizers import Tokenizer
 
 from ignition.preparation.gguf_tokenizer import ConvertedTokenizer, convert_tokenizer
-from ignition.weights.checkpoint import Checkpoint, CheckpointError, Kind, Settings
-from ignition.weights.folder import read_object
+from ignition.weights.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    Kind,
+    Settings,
+    open_checkpoint,
+)
+from ignition.weights.folder import flattened, read_object
 
 TOKENIZER: Final = "tokenizer.json"
 CONFIG: Final = "tokenizer_config.json"
+GENERATION: Final = "generation_config.json"
 SPECIAL_TOKENS: Final = "special_tokens_map.json"
 TEMPLATE: Final = "chat_template.jinja"
 GGUF_TEMPLATE: Final = "tokenizer.chat_template"
@@ -60,6 +67,17 @@ class TokenizerAsset:
     eos_token_ids: tuple[int, ...]
     adds_bos: bool
     special_names: Mapping[str, str]
+
+    @property
+    def vocabulary(self) -> int:
+        """Ids of the tokenizer, added ones included."""
+        return open_tokenizer(self.json, at=TOKENIZER).get_vocab_size()
+
+    @property
+    def added(self) -> dict[str, int]:
+        """Ids of added tokens by their texts."""
+        decoder = open_tokenizer(self.json, at=TOKENIZER).get_added_tokens_decoder()
+        return {token.content: index for index, token in decoder.items()}
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> TokenizerAsset:
@@ -104,9 +122,33 @@ def named(converted: ConvertedTokenizer, index: int | None) -> SpecialToken | No
 
 def from_folder(checkpoint: Checkpoint) -> TokenizerAsset:
     """Read the tokenizer files of a Hugging Face folder."""
-    folder = checkpoint.path
-    content = read_tokenizer(folder / TOKENIZER)
-    tokenizer = open_tokenizer(content, at=TOKENIZER)
+    declared = checkpoint.generation.take_one_or_many("eos_token_id", int, default=None)
+    if declared is None:
+        declared = checkpoint.settings.take_one_or_many("eos_token_id", int, default=())
+    return from_files(checkpoint.path / TOKENIZER, declared)
+
+
+def beside(path: Path, template: Path | None) -> TokenizerAsset:
+    """A tokenizer file alone, with what lies beside it; a GGUF file brings its own.
+
+    A template that is given wins over one that is found.
+    """
+    if path.suffix == ".gguf":
+        asset = from_gguf(open_checkpoint(path).settings)
+    else:
+        said = dict(flattened(read_optional(path.with_name(GENERATION))))
+        generation = Settings(said, origin=GENERATION)
+        asset = from_files(path, generation.take_one_or_many("eos_token_id", int, default=()))
+    if template is None:
+        return asset
+    return replace(asset, template=read_text(template))
+
+
+def from_files(path: Path, ends: int | tuple[int, ...]) -> TokenizerAsset:
+    """A tokenizer.json and what its folder says of it."""
+    folder = path.parent
+    content = read_tokenizer(path)
+    tokenizer = open_tokenizer(content, at=path.name)
     config = read_optional(folder / CONFIG)
     names = special_names({**read_optional(folder / SPECIAL_TOKENS), **config})
     parts = {name: token_of(tokenizer, text) for name, text in names.items()}
@@ -118,7 +160,7 @@ def from_folder(checkpoint: Checkpoint) -> TokenizerAsset:
         eos=eos,
         unk=parts.get("unk_token"),
         pad=parts.get("pad_token"),
-        eos_token_ids=end_ids(checkpoint, tokenizer, eos=eos),
+        eos_token_ids=end_ids(ends, tokenizer, eos=eos),
         adds_bos=adds_bos(tokenizer, config, bos=parts.get("bos_token")),
         special_names=names,
     )
@@ -179,16 +221,21 @@ def token_of(tokenizer: Tokenizer, text: str) -> SpecialToken | None:
 def read_template(folder: Path, config: Mapping[str, object]) -> str | None:
     """The chat template: a file of its own, or the one in tokenizer_config.json."""
     if (folder / TEMPLATE).is_file():
-        try:
-            return (folder / TEMPLATE).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise misread(TEMPLATE, str(error), expected="a readable template") from None
+        return read_text(folder / TEMPLATE)
     value = config.get("chat_template")
     if isinstance(value, list):
         value = default_template(value)
     if value is not None and not isinstance(value, str):
         raise misread(f"{CONFIG}: chat_template", repr(value), expected="a text")
     return value
+
+
+def read_text(path: Path) -> str:
+    """A template in a file of its own."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise misread(path.name, str(error), expected="a readable template") from None
 
 
 def default_template(named_templates: list[object]) -> object:
@@ -200,12 +247,9 @@ def default_template(named_templates: list[object]) -> object:
 
 
 def end_ids(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, *, eos: SpecialToken | None
+    declared: int | tuple[int, ...], tokenizer: Tokenizer, *, eos: SpecialToken | None
 ) -> tuple[int, ...]:
     """The tokens that end generation: as declared for generation, and the tokenizer's own."""
-    declared = checkpoint.generation.take_one_or_many("eos_token_id", int, default=None)
-    if declared is None:
-        declared = checkpoint.settings.take_one_or_many("eos_token_id", int, default=())
     ids = declared if isinstance(declared, tuple) else (declared,)
     tokens = tokenizer.get_vocab_size()
     for index in ids:

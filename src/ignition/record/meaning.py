@@ -16,10 +16,12 @@ import numpy.typing as npt
 from ignition.ops.attend import attend
 from ignition.ops.embed import embed
 from ignition.ops.history import rotate, store
-from ignition.ops.lay_rows import lay_pending_rows, lay_prompt_rows
+from ignition.ops.lay_rows import lay_mixed_rows, lay_pending_rows, lay_prompt_rows
 from ignition.ops.linear import linear, silu_gate
 from ignition.ops.rms_norm import rms_norm
-from ignition.ops.sample import Sampling, sample
+from ignition.ops.sample import NOTHING_ALLOWED, UNDEFINED, Sampling, adjusted, sample
+from ignition.ops.score import log_probabilities, top_row
+from ignition.ops.snapshot import publish, restore
 from ignition.preparation.storage import ADMITTED_FIELDS, SLOT_FIELDS, SLOT_NBYTES
 from ignition.record.tape import Extent
 from prepared.contract import ElementType
@@ -40,6 +42,9 @@ DTYPES: Final[Mapping[ElementType, npt.DTypeLike]] = {
 """Element types that numpy has; bfloat16 is not one of them."""
 
 NO_TOKEN: Final = -1
+
+CHOSEN_AT_LOAD: Final = frozenset({Extent.SLOTS, Extent.PAGES, Extent.SNAPSHOTS})
+"""Counts that no submission changes: operands over them are never cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Performance:
 
     def cut(self, whole: Whole) -> Array:
         """The live rows of an array."""
-        if whole.rows is None or whole.rows in (Extent.SLOTS, Extent.PAGES):
+        if whole.rows is None or whole.rows in CHOSEN_AT_LOAD:
             return whole.array
         return whole.array[: self.live[whole.rows]]
 
@@ -108,11 +113,30 @@ def perform_pending_rows(step: Performance) -> None:
 
 def perform_prompt_rows(step: Performance) -> None:
     """Operation lay_prompt_rows."""
-    laid = lay_prompt_rows(
+    laid = prompt_rows(step)
+    lay(step, laid)
+    if "every_row" in step.writes:
+        step.write("every_row", np.arange(len(laid["tokens"]), dtype=np.uint32))
+
+
+def prompt_rows(step: Performance) -> dict[str, Array]:
+    """Row tables of packed prompts."""
+    return lay_prompt_rows(
         step.read("query_lengths"),
         step.read("sampling"),
         step.reads["prompt_tokens"].array,
         step.reads["prompt_positions"].array,
+    )
+
+
+def perform_mixed_rows(step: Performance) -> None:
+    """Operation lay_mixed_rows."""
+    laid = lay_mixed_rows(
+        prompt_rows(step),
+        prefill_row=int(step.reads["mixed_row"].array[0]),
+        slots=step.read("slots"),
+        pending=step.read("pending"),
+        consumed=step.read("consumed"),
     )
     lay(step, laid)
 
@@ -154,9 +178,12 @@ def perform_rotate(step: Performance) -> None:
     step.write("out", rotate(heads, step.read("positions"), step.read("turns")).reshape(x.shape))
 
 
-def sampling_of(slot: Array) -> Sampling:
+def sampling_of(step: Performance, number: int) -> Sampling:
     """A slot's sampling parameters."""
+    slot = slots_in(step.read("slot_rows"))[number]
     early = slot["emitted"] < slot["minimum_output"]
+    ids, values = step.read("bias_ids")[number], step.read("bias_values")[number]
+    biased = int(np.argmax(ids < 0)) if (ids < 0).any() else len(ids)
     return Sampling(
         seed=int(slot["seed"]),
         temperature=float(slot["temperature"]),
@@ -167,23 +194,49 @@ def sampling_of(slot: Array) -> Sampling:
         presence=float(slot["presence"]),
         frequency=float(slot["frequency"]),
         forbidden=tuple(int(token) for token in slot["eos"] if token >= 0) if early else (),
+        bias=tuple(zip(ids[:biased].tolist(), values[:biased].tolist(), strict=True)),
+        mask=step.read("masks")[number],
     )
 
 
 def perform_sample(step: Performance) -> None:
     """Operation sample."""
-    records = slots_in(step.read("slot_rows"))
     sampled = step.cut(step.writes["sampled"])
     sampled[...] = NO_TOKEN
     rows, lanes = step.read("sample_rows"), step.read("sample_lanes")
-    for logits, row, lane in zip(step.read("logits"), rows, lanes, strict=True):
-        slot = step.read("slots")[lane]
-        sampled[lane] = sample(
-            logits,
-            step.read("histograms")[slot][: len(logits)],
-            position=int(step.read("positions")[row]) + 1,
-            sampling=sampling_of(records[slot]),
-        )
+    # A scored prefill has logits of every row, and only some sample.
+    by_row = step.reads["logits"].rows is Extent.TOKENS
+    picked = step.read("logits")[rows] if by_row else step.read("logits")
+    for logits, row, lane in zip(picked, rows, lanes, strict=True):
+        slot = int(step.read("slots")[lane])
+        sampling = sampling_of(step, slot)
+        histogram = step.read("histograms")[slot][: len(logits)]
+        position = int(step.read("positions")[row]) + 1
+        token = sample(logits, histogram, position=position, sampling=sampling)
+        sampled[lane] = token
+        count = int(slots_in(step.read("slot_rows"))[slot]["logprobs"])
+        if token >= 0 and count >= 0:
+            left = adjusted(logits, histogram, sampling)
+            step.writes["logprob"].array[lane] = log_probabilities(left)[token]
+            ids, values = top_row(left, count)
+            step.writes["top_ids"].array[lane], step.writes["top_logprobs"].array[lane] = (
+                ids,
+                values,
+            )
+
+
+def perform_score(step: Performance) -> None:
+    """Operation score."""
+    records = slots_in(step.read("slot_rows"))
+    lanes, targets = step.read("lanes"), step.read("scored_targets")
+    for row, (logits, target) in enumerate(zip(step.read("logits"), targets, strict=True)):
+        if not 0 <= target < len(logits):
+            continue
+        slot = records[step.read("slots")[lanes[row]]]
+        step.writes["token_logprob"].array[row] = log_probabilities(logits)[target]
+        ids, values = top_row(logits, int(slot["logprobs"]))
+        step.writes["token_top_ids"].array[row] = ids
+        step.writes["token_top_logprobs"].array[row] = values
 
 
 def perform_commit(step: Performance) -> None:
@@ -200,8 +253,10 @@ def perform_commit(step: Performance) -> None:
             moved = int(step.read("query_lengths")[lane])
         slot["consumed"] += moved
         token = NO_TOKEN if sampled is None else int(sampled[lane])
-        status |= lane in wanted and token == NO_TOKEN
-        emits = token != NO_TOKEN and not slot["finished"]
+        status |= lane in wanted and token == UNDEFINED
+        emits = token >= 0 and not slot["finished"]
+        if token == NOTHING_ALLOWED and not slot["finished"]:
+            slot["finished"] = FinishBits.NOTHING_ALLOWED
         if emits:
             emit(slot, step.writes["histograms"].array[number], token)
         lanes = {
@@ -245,6 +300,36 @@ def perform_initialize(step: Performance) -> None:
         slot["pending"], slot["emitted"], slot["finished"] = NO_TOKEN, 0, 0
 
 
+def perform_restore(step: Performance) -> None:
+    """Operation restore."""
+    for name in ("keys", "values"):
+        restore(
+            step.writes[name].array,
+            step.reads[f"saved_{name}"].array,
+            tables=step.read("page_table")[step.read("slots")],
+            endpoints=step.read("consumed_endpoints"),
+            rows=step.read("restore_rows"),
+            pages=step.read("restore_pages"),
+        )
+
+
+def perform_publish(step: Performance) -> None:
+    """Operation publish."""
+    for name in ("keys", "values"):
+        publish(
+            step.reads[name].array,
+            step.writes[f"saved_{name}"].array,
+            tables=step.read("page_table")[step.read("slots")],
+            endpoints=step.read("consumed_endpoints"),
+            rows=step.read("snapshot_rows"),
+        )
+
+
+def perform_resume(step: Performance) -> None:
+    """Operation resume."""
+    step.writes["pending"].array[step.read("slots")] = step.read("pending_tokens")
+
+
 def simple(function: Callable[..., Array], *names: str) -> Callable[[Performance], None]:
     """A step that is one function of the named operands and the attributes."""
 
@@ -262,6 +347,7 @@ def pick(x: Array, rows: Array) -> Array:
 PERFORM: Final[Mapping[str, Callable[[Performance], None]]] = {
     "lay_pending_rows": perform_pending_rows,
     "lay_prompt_rows": perform_prompt_rows,
+    "lay_mixed_rows": perform_mixed_rows,
     "embed": simple(embed, "tokens", "table"),
     "pick": simple(pick, "x", "rows"),
     "rms_norm": simple(rms_norm, "x", "weight"),
@@ -272,7 +358,11 @@ PERFORM: Final[Mapping[str, Callable[[Performance], None]]] = {
     "store": perform_store,
     "attend": perform_attend,
     "sample": perform_sample,
+    "score": perform_score,
     "commit": perform_commit,
     "initialize": perform_initialize,
+    "restore": perform_restore,
+    "publish": perform_publish,
+    "resume": perform_resume,
 }
 """Every operation that a tape can record."""

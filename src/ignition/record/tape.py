@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Final
 
 from prepared.contract import ElementType, Operation
 
@@ -25,6 +26,7 @@ class Extent(IntEnum):
     SAMPLES = 3  # rows that sample
     SLOTS = 4  # request slots, chosen at load
     PAGES = 5  # cache pages, chosen at load
+    SNAPSHOTS = 6  # continuation rows, chosen at load
 
 
 class Home(IntEnum):
@@ -36,6 +38,7 @@ class Home(IntEnum):
     STATE = 4  # one row a slot
     PLANE = 5  # one unit a page
     COMPLETION = 6
+    SNAPSHOT = 7  # one unit a continuation row
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +158,26 @@ class Tape:
     def lay_prompt_rows(self) -> Rows:
         """Packed prompt rows of every lane."""
         rows = self.rows()
-        reads = self._held("query_lengths", "sampling", "prompt_tokens", "prompt_positions")
-        self.step("lay_prompt_rows", reads, rows_of(rows))
+        self.step("lay_prompt_rows", self._prompts(), rows_of(rows))
         return rows
+
+    def lay_mixed_rows(self) -> Rows:
+        """Packed prompt rows of one lane, the pending token of every other."""
+        rows = self.rows()
+        reads = self._held("query_lengths", "sampling", "prompt_tokens", "prompt_positions")
+        reads |= self._held("mixed_row", "slots", "pending", "consumed")
+        self.step("lay_mixed_rows", reads, rows_of(rows))
+        return rows
+
+    def lay_scored_rows(self) -> tuple[Rows, Rows]:
+        """Packed prompt rows; and the same for a recipe that is to give the logits of them all."""
+        rows = self.rows()
+        every = self.scratch("every_row", ElementType.UINT32, Extent.TOKENS)
+        self.step("lay_prompt_rows", self._prompts(), {**rows_of(rows), "every_row": every})
+        return rows, replace(rows, sample_rows=every)
+
+    def _prompts(self) -> dict[str, Operand]:
+        return self._held("query_lengths", "sampling", "prompt_tokens", "prompt_positions")
 
     def _held(self, *names: str) -> dict[str, Operand]:
         return {name: self.persistent[name] for name in names}
@@ -257,11 +277,25 @@ class Tape:
                 "sample_rows": rows.sample_rows,
                 "sample_lanes": rows.sample_lanes,
                 "positions": rows.positions,
-                **self._held("slots", "histograms", "slot_rows"),
+                **self._held(
+                    "slots", "histograms", "slot_rows", "bias_ids", "bias_values", "masks"
+                ),
             },
-            {"sampled": sampled},
+            {"sampled": sampled, **self._held("logprob", "top_ids", "top_logprobs")},
         )
         return sampled
+
+    def score(self, logits: Operand, rows: Rows) -> None:
+        """Log-probabilities of every row's target, before anything changes the logits."""
+        self.step(
+            "score",
+            {
+                "logits": logits,
+                "lanes": rows.lanes,
+                **self._held("scored_targets", "slots", "slot_rows"),
+            },
+            self._held("token_logprob", "token_top_ids", "token_top_logprobs"),
+        )
 
     def commit(self, sampled: Operand | None, rows: Rows | None) -> None:
         """Move endpoints, take sampled tokens, write the completion record.
@@ -270,7 +304,7 @@ class Tape:
         lengths when the program takes prompts, and by one otherwise.
         """
         reads = self._held("live_rows", "slots", "sequence", "frame", "program")
-        if self.steps[0].operation == "lay_prompt_rows":
+        if self.steps[0].operation in TAKES_PROMPTS:
             reads |= self._held("query_lengths")
         if sampled is not None and rows is not None:
             reads |= {"sampled": sampled, "sample_lanes": rows.sample_lanes}
@@ -283,6 +317,26 @@ class Tape:
         self.step(
             "initialize", self._held("live_rows", "slots", *admitted), self._held("slot_rows")
         )
+
+    def restore(self, planes: Planes) -> None:
+        """Partial pages are copied to the slots' own pages."""
+        reads = self._held("slots", "consumed_endpoints", "restore_rows", "restore_pages")
+        reads |= self._held("page_table", "saved_keys", "saved_values")
+        self.step("restore", reads, {"keys": planes.keys, "values": planes.values})
+
+    def publish(self, planes: Planes) -> None:
+        """The slots' partial pages are kept in continuation rows."""
+        reads = self._held("slots", "consumed_endpoints", "snapshot_rows", "page_table")
+        reads |= {"keys": planes.keys, "values": planes.values}
+        self.step("publish", reads, self._held("saved_keys", "saved_values"))
+
+    def resume(self) -> None:
+        """Slots take their pending tokens from the host."""
+        self.step("resume", self._held("slots", "pending_tokens"), self._held("pending"))
+
+
+TAKES_PROMPTS: Final = frozenset({"lay_prompt_rows", "lay_mixed_rows"})
+"""Layouts in which a lane has as many rows as its query length."""
 
 
 def rows_of(rows: Rows) -> dict[str, Operand]:

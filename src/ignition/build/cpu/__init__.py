@@ -33,8 +33,11 @@ SOURCES: Final = (
             "initialize",
             "lay_rows",
             "linear",
+            "resume",
             "rms_norm",
             "sample",
+            "snapshot",
+            "score",
         )
     ),
 )

@@ -55,22 +55,57 @@ INLINE float multiply_add_one(float a, float b, float c) {
 #endif
 }
 
-INLINE vf largest(vf a, vf b) { return choose(a > b, a, b); }
+/* The larger; b where a number is undefined. */
+INLINE vf largest(vf a, vf b) {
+#if W == 16
+  return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+  return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  return choose(a > b, a, b);
+#endif
+}
+
+/* Whether a lane of a comparison holds. */
+INLINE int any(vi mask) {
+#if W == 16
+  return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps((__m256)mask) != 0;
+#else
+  return __builtin_reduce_or(mask) != 0;
+#endif
+}
+
 INLINE vf magnitude(vf x) { return (vf)((vi)x & splat_int(0x7fffffff)); }
 
 /* Sums and maxima across 16 lanes, pairwise in a fixed tree, whatever W is. */
+typedef float v8f __attribute__((vector_size(32)));
+
+INLINE v8f fold(const vf *x, int take_largest) {
+#if W == 16
+  const v8f low = __builtin_shufflevector(x[0], x[0], 0, 1, 2, 3, 4, 5, 6, 7);
+  const v8f high = __builtin_shufflevector(x[0], x[0], 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  const v8f low = x[0], high = x[1];
+#endif
+  typedef int32_t v8i __attribute__((vector_size(32)));
+  const v8i above = low > high;
+  return take_largest ? (v8f)((above & (v8i)low) | (~above & (v8i)high)) : low + high;
+}
+
 INLINE float sum16(const vf *x) {
-  float lanes[16];
-  for (int h = 0; h < HALVES; h++) store(lanes + W * h, x[h]);
-  for (int step = 8; step; step /= 2)
-    for (int i = 0; i < step; i++) lanes[i] += lanes[i + step];
-  return lanes[0];
+  const v8f a = fold(x, 0);
+  const v8f b = a + __builtin_shufflevector(a, a, 4, 5, 6, 7, 4, 5, 6, 7);
+  const v8f c = b + __builtin_shufflevector(b, b, 2, 3, 2, 3, 2, 3, 2, 3);
+  return c[0] + c[1];
 }
 
 INLINE float max16(const vf *x) {
-  float lanes[16];
-  for (int h = 0; h < HALVES; h++) store(lanes + W * h, x[h]);
-  for (int step = 8; step; step /= 2)
+  float lanes[8];
+  const v8f folded = fold(x, 1);
+  __builtin_memcpy(lanes, &folded, 32);
+  for (int step = 4; step; step /= 2)
     for (int i = 0; i < step; i++) lanes[i] = lanes[i] > lanes[i + step] ? lanes[i] : lanes[i + step];
   return lanes[0];
 }
@@ -168,13 +203,4 @@ INLINE vf log_of(vf x) {
   y = multiply_add(ef, splat(-2.12194440e-4f), y);
   y = multiply_add(splat(-0.5f), t2, y);
   return multiply_add(ef, splat(0.693359375f), y + t);
-}
-
-/* ---- pairs of bfloat16 ------------------------------------------------- */
-
-/* One step of a dot product over bfloat16 pairs held in the lanes of `pairs`: the even member
- * times `even`, then the odd member times `odd`. */
-INLINE vf add_pairs(vf sum, vi pairs, float even, float odd) {
-  sum = multiply_add((vf)(pairs << 16), splat(even), sum);
-  return multiply_add((vf)(pairs & splat_int((int32_t)0xffff0000)), splat(odd), sum);
 }

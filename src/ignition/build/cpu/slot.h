@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #define MOST_EOS 16
+#define MOST_BIAS 512
 
 struct slot {
   uint32_t generation;
@@ -22,4 +23,5 @@ struct slot {
   float frequency;
   uint32_t finished; /* finish bits, once set the lane emits no more */
   int32_t eos[MOST_EOS];
+  int32_t logprobs; /* alternatives to report of each token; -1: not even its own */
 };

@@ -14,14 +14,9 @@
 #define MOST_WIDTH 256
 #define MOST_QUERIES 16 /* rows x heads of a run: what a unit keeps scores for */
 
-#if W == 16
-#define SCORE_ROWS 6
-#define VALUE_ROWS 6
-#else
-#define SCORE_ROWS 4
-#define VALUE_ROWS 3
-#endif
-#define VALUE_VECTORS (W == 16 ? 4 : 4)
+#define MOST_ROWS 6
+#define MOST_VECTORS 4
+#define CHUNK 8 /* blocks of 16 positions whose keys, or values, stay in the first-level cache */
 
 struct run {
   const struct attend_parameters *p;
@@ -50,36 +45,59 @@ INLINE const uint8_t *values_of(const struct run *run, uint32_t block) {
          (size_t)(block % blocks) * p->width * 32;
 }
 
-/* Scores of 16 positions for `rows` queries from `first`. */
-INLINE void score_block(const struct run *run, uint32_t block, uint32_t first, const int rows) {
-  const vi *keys = (const vi *)keys_of(run, block);
-  const uint32_t pairs = run->p->width / 2;
-  vf sum[SCORE_ROWS][HALVES];
-  UNROLL for (int r = 0; r < rows; r++)
-    for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
-  for (uint32_t i = 0; i < pairs; i++)
-    for (int h = 0; h < HALVES; h++) {
-      const vi pair = keys[HALVES * i + h];
+/* Compilers otherwise take one row's sums after another's, and run out of registers. */
+#if defined(__AVX2__)
+#define KEEP(x) __asm__ volatile("" : "+v"(x))
+#else
+#define KEEP(x) UNUSED(x)
+#endif
+
+/* sum[row][vector] += pairs' even members x even[row], then the odd ones'. */
+INLINE void add_all(vf sum[][MOST_VECTORS], const vi *pairs, const int rows, const int vectors,
+                    const float *const *at, size_t index) {
+  UNROLL for (int odd = 0; odd < 2; odd++) {
+    vf x[MOST_ROWS], members[MOST_VECTORS];
+    if (rows <= 3) /* few rows, many vectors: the rows' numbers stay in registers */
+      UNROLL for (int r = 0; r < rows; r++) x[r] = splat(at[r][index + odd]);
+    UNROLL for (int v = 0; v < vectors; v++) {
+      members[v] = (vf)(odd ? pairs[v] & splat_int((int32_t)0xffff0000) : pairs[v] << 16);
+      if (rows <= 3)
+        UNROLL for (int r = 0; r < rows; r++) sum[r][v] = multiply_add(members[v], x[r], sum[r][v]);
+    }
+    if (rows > 3)
       UNROLL for (int r = 0; r < rows; r++) {
-        const float *q = run->rows[first + r] + 2 * i;
-        sum[r][h] = add_pairs(sum[r][h], pair, q[0], q[1]);
+        const vf one = splat(at[r][index + odd]);
+        UNROLL for (int v = 0; v < vectors; v++)
+          sum[r][v] = multiply_add(members[v], one, sum[r][v]);
       }
-    }
-  UNROLL for (int r = 0; r < rows; r++) {
-    const int left = (int)run->limits[first + r] - 16 * (int)block;
-    for (int h = 0; h < HALVES; h++) {
-      vi lane;
-      for (int l = 0; l < W; l++) lane[l] = W * h + l;
-      const vf score = sum[r][h] * splat(run->p->scale * LOG2_E);
-      store(run->scores + (size_t)(first + r) * run->stride + 16 * block + W * h,
-            choose(lane < splat_int(left), score, splat(-__builtin_inff())));
-    }
+    UNROLL for (int v = 0; v < vectors; v++)
+      UNROLL for (int r = 0; r < rows; r++) KEEP(sum[r][v]);
   }
 }
 
-INLINE void score(const struct run *run, uint32_t first, const int rows) {
-  for (uint32_t block = 0; block < (run->positions + 15) / 16; block++)
-    score_block(run, block, first, rows);
+/* Scores of 16 positions for `rows` queries from `first`. */
+INLINE void score(const struct run *run, uint32_t block, uint32_t first, const int rows) {
+  const vi *keys = (const vi *)keys_of(run, block);
+  const uint32_t pairs = run->p->width / 2;
+  const float *queries[MOST_ROWS];
+  vf sum[MOST_ROWS][MOST_VECTORS];
+  UNROLL for (int r = 0; r < rows; r++) {
+    queries[r] = run->rows[first + r];
+    UNROLL for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
+  }
+  for (uint32_t i = 0; i < pairs; i++)
+    add_all(sum, keys + HALVES * i, rows, HALVES, queries, 2 * (size_t)i);
+  vi lane;
+  for (int l = 0; l < W; l++) lane[l] = l;
+  UNROLL for (int r = 0; r < rows; r++) {
+    float *scores = run->scores + (size_t)(first + r) * run->stride + 16 * block;
+    const int left = (int)run->limits[first + r] - 16 * (int)block;
+    UNROLL for (int h = 0; h < HALVES; h++) {
+      const vf score = sum[r][h] * splat(run->p->scale * LOG2_E);
+      store(scores + W * h,
+            choose(lane < splat_int(left - W * h), score, splat(-__builtin_inff())));
+    }
+  }
 }
 
 /* Scores to weights; returns one over their sum. */
@@ -100,57 +118,70 @@ static float weigh(float *scores, uint32_t blocks) {
   return 1.0f / sum16(sum);
 }
 
-/* Weighted values: `vectors` x W columns from `column` for `rows` queries from `first`. */
-INLINE void gather(const struct run *run, uint32_t first, const int rows, uint32_t column,
-                   float out[][MOST_WIDTH]) {
-  vf sum[VALUE_ROWS][VALUE_VECTORS];
+/* Add weighted values of position blocks [block, end) to `vectors` x W columns from `column`. */
+INLINE void gather_columns(const struct run *run, uint32_t block, uint32_t end, uint32_t first,
+                           const int rows, uint32_t column, const int vectors,
+                           float out[][MOST_WIDTH]) {
   const uint32_t width = run->p->width;
-  UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int v = 0; v < VALUE_VECTORS; v++) sum[r][v] = splat(0.0f);
-  for (uint32_t block = 0; 16 * block < run->positions; block++) {
+  const float *weights[MOST_ROWS];
+  vf sum[MOST_ROWS][MOST_VECTORS];
+  UNROLL for (int r = 0; r < rows; r++) {
+    weights[r] = run->scores + (size_t)(first + r) * run->stride;
+    UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = load(out[first + r] + column + W * v);
+  }
+  for (; block < end; block++) {
     const uint32_t left = run->positions - 16 * block;
     const uint32_t whole = left >= 16 ? 8 : left / 2;
     const int32_t *values = (const int32_t *)values_of(run, block) + column;
-    for (uint32_t j = 0; j < whole; j++)
-      UNROLL for (int v = 0; v < VALUE_VECTORS; v++) {
-        const vi pair = load_int(values + (size_t)j * width + W * v);
-        UNROLL for (int r = 0; r < rows; r++) {
-          const float *w = run->scores + (size_t)(first + r) * run->stride + 16 * block + 2 * j;
-          sum[r][v] = add_pairs(sum[r][v], pair, w[0], w[1]);
-        }
-      }
-    if (left < 16 && left % 2) /* the pair's other position was never written by this request */
-      UNROLL for (int v = 0; v < VALUE_VECTORS; v++) {
-        const vi pair = load_int(values + (size_t)whole * width + W * v) & splat_int(0xffff);
-        UNROLL for (int r = 0; r < rows; r++) {
-          const float *w = run->scores + (size_t)(first + r) * run->stride + 16 * block + 2 * whole;
-          sum[r][v] = add_pairs(sum[r][v], pair, w[0], 0.0f);
-        }
-      }
+    vi pair[MOST_VECTORS];
+    for (uint32_t j = 0; j < whole; j++) {
+      UNROLL for (int v = 0; v < vectors; v++) pair[v] = load_int(values + (size_t)j * width + W * v);
+      add_all(sum, pair, rows, vectors, weights, 16 * (size_t)block + 2 * j);
+    }
+    if (left < 16 && left % 2) { /* the pair's other position was never written by this request */
+      UNROLL for (int v = 0; v < vectors; v++)
+        pair[v] = load_int(values + (size_t)whole * width + W * v) & splat_int(0xffff);
+      add_all(sum, pair, rows, vectors, weights, 16 * (size_t)block + 2 * whole);
+    }
   }
   UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int v = 0; v < VALUE_VECTORS; v++) store(out[first + r] + column + W * v, sum[r][v]);
+    UNROLL for (int v = 0; v < vectors; v++) store(out[first + r] + column + W * v, sum[r][v]);
 }
 
-#define IN_STEPS(most, call)                                              \
-  for (uint32_t first = 0; first < run->queries;) {                       \
-    const uint32_t left = run->queries - first;                           \
-    if (left >= 6 && (most) >= 6) { call(6); first += 6; }                \
-    else if (left >= 4 && (most) >= 4) { call(4); first += 4; }           \
-    else if (left >= 3 && (most) >= 3) { call(3); first += 3; }           \
-    else if (left >= 2) { call(2); first += 2; }                          \
-    else { call(1); first += 1; }                                         \
+INLINE void gather(const struct run *run, uint32_t block, uint32_t end, uint32_t first,
+                   const int rows, float out[][MOST_WIDTH]) {
+  const int vectors = W == 16 || rows > 3 ? 2 : 4;
+  for (uint32_t column = 0; column < run->p->width; column += vectors * W)
+    gather_columns(run, block, end, first, rows, column, vectors, out);
+}
+
+#define IN_STEPS(call)                                               \
+  for (uint32_t first = 0; first < run->queries;) {                  \
+    const uint32_t left = run->queries - first;                      \
+    if (left >= 6 && left != 8) { call(6); first += 6; }             \
+    else if (left >= 4) { call(4); first += 4; }                     \
+    else if (left == 3) { call(3); first += 3; }                     \
+    else if (left == 2) { call(2); first += 2; }                     \
+    else { call(1); first += 1; }                                    \
   }
 
 static void attend_run(const struct run *run, float out[][MOST_WIDTH]) {
-#define SCORE(n) score(run, first, n < SCORE_ROWS ? n : SCORE_ROWS)
-  IN_STEPS(SCORE_ROWS, SCORE)
+  const uint32_t blocks = (run->positions + 15) / 16;
+  for (uint32_t block = 0, end; block < blocks; block = end) {
+    end = block + CHUNK < blocks ? block + CHUNK : blocks;
+#define SCORE(n) \
+  for (uint32_t b = block; b < end; b++) score(run, b, first, n)
+    IN_STEPS(SCORE)
+  }
   float inverse[MOST_QUERIES];
-  for (uint32_t q = 0; q < run->queries; q++)
-    inverse[q] = weigh(run->scores + (size_t)q * run->stride, (run->positions + 15) / 16);
-  for (uint32_t column = 0; column < run->p->width; column += VALUE_VECTORS * W) {
-#define GATHER(n) gather(run, first, n < VALUE_ROWS ? n : VALUE_ROWS, column, out)
-    IN_STEPS(VALUE_ROWS, GATHER)
+  for (uint32_t q = 0; q < run->queries; q++) {
+    inverse[q] = weigh(run->scores + (size_t)q * run->stride, blocks);
+    for (uint32_t c = 0; c < run->p->width; c += W) store(out[q] + c, splat(0.0f));
+  }
+  for (uint32_t block = 0, end; block < blocks; block = end) {
+    end = block + CHUNK < blocks ? block + CHUNK : blocks;
+#define GATHER(n) gather(run, block, end, first, n, out)
+    IN_STEPS(GATHER)
   }
   for (uint32_t q = 0; q < run->queries; q++)
     for (uint32_t c = 0; c < run->p->width; c += W)

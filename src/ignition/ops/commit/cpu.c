@@ -2,7 +2,8 @@
  *
  * Each lane's endpoint moves over the rows it contributed.  A sampled token becomes pending and
  * is emitted, unless the lane had finished before; it finishes when the token ends the sequence
- * or the output limit is reached.  An undefined logit fails the record (status 1).
+ * or the output limit is reached.  A lane that may sample nothing fails alone, and emits no more.
+ * An undefined logit fails the record (status 1).
  */
 #include "executor.h"
 #include "parameters.h"
@@ -10,7 +11,9 @@
 
 #define END_OF_SEQUENCE 1u
 #define OUTPUT_LIMIT 2u
+#define NOTHING_ALLOWED_BIT 4u
 #define NO_TOKEN (-1)
+#define NOTHING_ALLOWED (-2)
 
 static int ends_sequence(const struct slot *slot, int32_t token) {
   for (int i = 0; i < MOST_EOS; i++)
@@ -34,6 +37,8 @@ KERNEL(commit) {
       sample++;
       if (token == NO_TOKEN) {
         status = 1;
+      } else if (token == NOTHING_ALLOWED) {
+        if (!slot->finished) slot->finished = NOTHING_ALLOWED_BIT;
       } else if (!slot->finished) {
         emitted = 1;
         slot->pending = token;

@@ -12,13 +12,34 @@
 #include "parameters.h"
 #include "simd.h"
 
-/* cosine and sine of each pair, interleaved; x holds `width` numbers. */
+/* The other member of each pair. */
+INLINE vf swapped(vf x) {
+#if W == 16
+  return __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#else
+  return __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
+#endif
+}
+
+/* Turn `width` numbers; `turn` has cosine and sine of each pair, interleaved.  Even members
+ * become x c - y s, odd ones x s + y c. */
 INLINE void rotate(const float *x, const float *turn, uint32_t width, float *out) {
-  for (uint32_t i = 0; i < width; i += 2) {
-    const float c = turn[i], s = turn[i + 1];
-    out[i] = x[i] * c - x[i + 1] * s;
-    out[i + 1] = x[i] * s + x[i + 1] * c;
+  vi odd;
+  for (int l = 0; l < W; l++) odd[l] = -(l % 2);
+  for (uint32_t i = 0; i < width; i += W) {
+    const vf a = load(x + i), b = swapped(a), t = load(turn + i), u = swapped(t);
+    const vf cosines = choose(odd, u, t), sines = choose(odd, t, u);
+    const vf ac = a * cosines, bs = b * sines;
+    store(out + i, choose(odd, bs + ac, ac - bs));
   }
+}
+
+/* W numbers to bfloat16, as `to_bfloat` does it. */
+INLINE vu to_bfloats(vf x) {
+  const vu bits = (vu)x;
+  const vu rounded = (bits + (vu)splat_int(0x7fff) + ((bits >> 16) & 1)) >> 16;
+  return (vu)choose((vi)(bits & 0x7fffffff) > splat_int(0x7f800000), (vf)splat_int(0x7fc0),
+                    (vf)rounded);
 }
 
 KERNEL(rotate_and_store) {
@@ -40,14 +61,18 @@ KERNEL(rotate_and_store) {
       rotate(key + h * width, turn, width, rotated);
       const size_t history = (size_t)page * p->page_stride + p->layer_offset +
                              (size_t)h * p->page_tokens * width * 2;
-      uint16_t *k = (uint16_t *)(p->keys + history) + (size_t)(place / 16) * pairs * 32 +
-                    place % 16 * 2;
-      for (uint32_t i = 0; i < pairs; i++) {
-        k[32 * i] = to_bfloat(rotated[2 * i]);
-        k[32 * i + 1] = to_bfloat(rotated[2 * i + 1]);
+      uint32_t *k = (uint32_t *)(p->keys + history) + (size_t)(place / 16) * pairs * 16 +
+                    place % 16;
+      for (uint32_t i = 0; i < width; i += W) { /* pairs of columns, 16 positions apart */
+        const vu halves = to_bfloats(load(rotated + i));
+        const vu joined = halves | ((vu)swapped((vf)halves) << 16);
+        for (uint32_t l = 0; l < W; l += 2) k[8 * (i + l)] = joined[l];
       }
       uint16_t *v = (uint16_t *)(p->values + history) + (size_t)(place / 2) * width * 2 + place % 2;
-      for (uint32_t i = 0; i < width; i++) v[2 * i] = to_bfloat(value[h * width + i]);
+      for (uint32_t i = 0; i < width; i += W) {
+        const vu halves = to_bfloats(load(value + h * width + i));
+        for (uint32_t l = 0; l < W; l++) v[2 * (i + l)] = (uint16_t)halves[l];
+      }
     }
   }
 }

@@ -20,6 +20,7 @@ ADMITTED: Final = {
     "presences": Field.FLOATS,
     "frequencies": Field.FLOATS,
     "eos_ids": Field.INTS,
+    "logprob_counts": Field.INTS,
 }
 """Staged values that a slot takes over, one row a lane."""
 

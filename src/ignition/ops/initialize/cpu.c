@@ -23,6 +23,7 @@ KERNEL(initialize) {
     slot->presence = p->presences[lane];
     slot->frequency = p->frequencies[lane];
     slot->finished = 0;
+    slot->logprobs = p->logprob_counts[lane];
     for (int i = 0; i < MOST_EOS; i++) slot->eos[i] = p->eos_ids[lane * MOST_EOS + i];
   }
 }

@@ -50,6 +50,28 @@ def lay_prompt_rows(
     }
 
 
+def lay_mixed_rows(
+    prompt: dict[str, npt.NDArray[np.generic]],
+    *,
+    prefill_row: int,
+    slots: Words,
+    pending: Ints,
+    consumed: Words,
+) -> dict[str, npt.NDArray[np.generic]]:
+    """Rows as `lay_prompt_rows` laid them, in which only lane `prefill_row` takes prompt tokens.
+
+    Every other lane has one row: its slot's pending token at the endpoint it has consumed.
+    """
+    lanes = prompt["lanes"]
+    decodes = lanes != prefill_row
+    held = slots[lanes]
+    return {
+        **prompt,
+        "tokens": np.where(decodes, pending[held], prompt["tokens"]),
+        "positions": np.where(decodes, consumed[held].astype(np.int32), prompt["positions"]),
+    }
+
+
 LAY_ROWS: Final = Kernel(
     "lay_rows",
     {
@@ -59,6 +81,7 @@ LAY_ROWS: Final = Kernel(
         "sampling": Field.WORDS,  # null: every lane samples
         "prompt_tokens": Field.INTS,  # null: pending tokens
         "prompt_positions": Field.INTS,
+        "prefill_row": Field.WORDS,  # null: every lane takes prompt tokens, where there are any
         "pending": Field.INTS,  # of slot 0
         "consumed": Field.WORDS,
         "counts": Field.WORDS,  # rows, lanes, samples
@@ -67,6 +90,7 @@ LAY_ROWS: Final = Kernel(
         "lanes": Field.WORDS,
         "sample_rows": Field.WORDS,
         "sample_lanes": Field.WORDS,
+        "every_row": Field.WORDS,  # null: nobody picks all rows
         "slot_stride": Field.U32,
     },
 )

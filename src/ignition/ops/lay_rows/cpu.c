@@ -2,7 +2,8 @@
  *
  * One unit.  Without `prompt_tokens` every lane contributes its pending token at the endpoint
  * its slot has consumed; with them, lanes contribute their prompt tokens, packed one after
- * another, except lanes whose query length is zero.
+ * another, except lanes whose query length is zero.  With `prefill_row` only that lane takes
+ * prompt tokens; what is packed for the others' rows is not looked at.
  */
 #include "executor.h"
 #include "parameters.h"
@@ -15,8 +16,9 @@ KERNEL(lay_rows) {
   for (uint32_t lane = 0; lane < lanes; lane++) {
     const uint32_t slot = p->slots[lane];
     const uint32_t length = p->query_lengths ? p->query_lengths[lane] : 1;
+    const int prompt = p->prompt_tokens && (!p->prefill_row || *p->prefill_row == lane);
     for (uint32_t i = 0; i < length; i++, row++) {
-      if (p->prompt_tokens) {
+      if (prompt) {
         p->tokens[row] = p->prompt_tokens[row];
         p->positions[row] = p->prompt_positions[row];
       } else {
@@ -24,6 +26,7 @@ KERNEL(lay_rows) {
         p->positions[row] = p->consumed[(size_t)slot * p->slot_stride / 4];
       }
       p->lanes[row] = lane;
+      if (p->every_row) p->every_row[row] = row;
     }
     if (length && (!p->sampling || p->sampling[lane])) {
       p->sample_rows[samples] = row - 1;

@@ -18,14 +18,19 @@ enum format { Q4_0, Q4_1, Q8_0, Q4_K, Q6_K };
 #define MOST_ROWS 4
 #endif
 
-INLINE size_t block_nbytes(const int format, uint32_t groups) {
+INLINE size_t group_nbytes(const int format) {
   switch (format) {
-    case Q4_0: return (size_t)groups * Q4_0_GROUP;
-    case Q4_1: return (size_t)groups * Q4_1_GROUP;
-    case Q8_0: return (size_t)groups * Q8_0_GROUP;
-    case Q4_K: return (size_t)groups / 8 * Q4_K_HEADER + (size_t)groups * Q4_K_GROUP;
-    default: return (size_t)groups / 8 * Q6_K_HEADER + (size_t)groups * Q6_K_GROUP;
+    case Q4_0: return Q4_0_GROUP;
+    case Q4_1: return Q4_1_GROUP;
+    case Q8_0: return Q8_0_GROUP;
+    case Q4_K: return Q4_K_GROUP;
+    default: return Q6_K_GROUP;
   }
+}
+
+INLINE size_t block_nbytes(const int format, uint32_t groups) {
+  const size_t header = format == Q4_K ? Q4_K_HEADER : format == Q6_K ? Q6_K_HEADER : 0;
+  return groups * group_nbytes(format) + groups / 8 * header;
 }
 
 INLINE vf small_integers(const uint8_t *p, int is_signed) {
@@ -34,107 +39,76 @@ INLINE vf small_integers(const uint8_t *p, int is_signed) {
   return out;
 }
 
-#if W == 8 && defined(__AVX2__) && !defined(__AVXVNNI__)
-INLINE int32_t half_bias(const int8_t *q) { (void)q; return 0; }
-#else
-INLINE int32_t half_bias(const int8_t *q) {
+/* -128 x sum of the first or the last 16 digits of a group: 6-bit numbers have a scale for each. */
+INLINE int32_t half_bias(const int fine, const struct activation *x, size_t index, int last) {
   int32_t total = 0;
-  for (int i = 0; i < 16; i++) total += q[i];
+  for (int i = 16 * last; i < 16 * last + 16; i++)
+    total += fine ? x->fine[index * 32 + i] : x->q[index * 32 + i];
   return -128 * total;
 }
-#endif
 
-/* Exact integer products of 32 columns: of q alone, or of 256 q + fine. */
-INLINE vi nibble_products(const struct columns *w, const int8_t *q, const int8_t *fine) {
-  const vi coarse = dot_nibbles(w, q);
-  return fine ? (coarse << 8) + dot_nibbles(w, fine) : coarse;
+INLINE vf scales_of(const int format, const uint8_t *w, const uint8_t *header, int h, int last) {
+  switch (format) {
+    case Q4_0:
+    case Q4_1: return load_half((const uint16_t *)(w + 256) + W * h);
+    case Q8_0: return load_half((const uint16_t *)(w + 512) + W * h);
+    case Q4_K:
+      return load_half((const uint16_t *)header + W * h) * small_integers(w + 256 + W * h, 0);
+    default:
+      return load_half((const uint16_t *)header + W * h) *
+             small_integers(w + (last ? 528 : 512) + W * h, 1);
+  }
 }
 
-INLINE vi byte_products(const struct columns *w, int first, int count, const int8_t *q,
-                        const int8_t *fine, int32_t bias) {
-  if (!fine) return dot_bytes(w, first, count, q, bias);
-  return (dot_bytes(w, first, count, q, 0) << 8) + dot_bytes(w, first, count, fine, bias);
+INLINE vf minima_of(const int format, const uint8_t *w, const uint8_t *header, int h) {
+  if (format == Q4_1) return load_half((const uint16_t *)(w + 288) + W * h);
+  return -load_half((const uint16_t *)(header + 32) + W * h) * small_integers(w + 272 + W * h, 0);
 }
 
-/* Add one group's products of `rows` activation rows to sum[row][half], halves [h0, h1). */
-INLINE void add_group(const int format, const int fine, const uint8_t *w, const uint8_t *header,
-                      const struct activation *x, size_t index, const int rows, const int h0,
-                      const int h1, vf sum[][HALVES]) {
-  for (int h = h0; h < h1; h++) {
-    struct columns columns;
-    vf scale, minimum = splat(0.0f), second = splat(0.0f);
-    switch (format) {
-      case Q4_0:
-        load_nibbles(w, h, &columns);
-        scale = load_half((const uint16_t *)(w + 256) + W * h);
-        break;
-      case Q4_1:
-        load_nibbles(w, h, &columns);
-        scale = load_half((const uint16_t *)(w + 256) + W * h);
-        minimum = load_half((const uint16_t *)(w + 288) + W * h);
-        break;
-      case Q8_0:
-        load_bytes(w, h, &columns);
-        scale = load_half((const uint16_t *)(w + 512) + W * h);
-        break;
-      case Q4_K:
-        load_nibbles(w, h, &columns);
-        scale = load_half((const uint16_t *)header + W * h) * small_integers(w + 256 + W * h, 0);
-        minimum =
-            -load_half((const uint16_t *)(header + 32) + W * h) * small_integers(w + 272 + W * h, 0);
-        break;
-      default:
-        load_bytes(w, h, &columns);
-        second = load_half((const uint16_t *)header + W * h);
-        scale = second * small_integers(w + 512 + W * h, 1);
-        second = second * small_integers(w + 528 + W * h, 1);
-    }
-    UNROLL for (int r = 0; r < rows; r++) {
-      const int8_t *q = x->q + (index + r) * 32;
-      const int8_t *f = fine ? x->fine + (index + r) * 32 : 0;
-      const vf xs = splat(x->scale[index + r]);
-      vf s = sum[r][h];
-      if (format == Q4_1 || format == Q4_K)
-        s = multiply_add(minimum, splat(x->sum[index + r]), s);
-      if (format == Q6_K) {
-        const int32_t first = fine ? 256 * half_bias(q) + half_bias(f) : half_bias(q);
-        const int32_t last = fine ? 256 * half_bias(q + 16) + half_bias(f + 16) : half_bias(q + 16);
-        const vi a = byte_products(&columns, 0, 4, q, f, first);
-        const vi b = byte_products(&columns, 4, 4, q, f, last);
-        s = multiply_add(to_float(a), scale * xs, s);
-        s = multiply_add(to_float(b), second * xs, s);
-      } else if (format == Q8_0) {
-        const vi dot = byte_products(&columns, 0, 8, q, f, x->bias[index + r]);
-        s = multiply_add(to_float(dot), scale * xs, s);
-      } else if (format == Q4_0) {
-        /* Weights are q - 8: the bias is -128 x sum of digits, -8 x sum a sixteenth of it. */
-        const vi dot = nibble_products(&columns, q, f) + splat_int(x->bias[index + r] / 16);
-        s = multiply_add(to_float(dot), scale * xs, s);
-      } else {
-        s = multiply_add(to_float(nibble_products(&columns, q, f)), scale * xs, s);
-      }
-      sum[r][h] = s;
+/* Add the products of weight dwords [first, last) of one group to sum[row][half]. */
+INLINE void add_dwords(const int format, const int fine, const uint8_t *w, const uint8_t *header,
+                       const int first, const int last, const struct activation *x, size_t index,
+                       const int rows, vf sum[][HALVES]) {
+  const int width = format == Q8_0 || format == Q6_K ? BYTES : NIBBLES;
+  const int minimum = format == Q4_1 || format == Q4_K;
+  vi products[MOST_ROWS][HALVES];
+  vf scales[HALVES], minima[HALVES];
+  dot(width, fine, w, first, last, x, index, rows, products);
+  UNROLL for (int h = 0; h < HALVES; h++) {
+    scales[h] = scales_of(format, w, header, h, first > 0);
+    if (minimum) minima[h] = minima_of(format, w, header, h);
+  }
+  UNROLL for (int r = 0; r < rows; r++) {
+    int32_t bias = 0;
+    if (format == Q4_0) bias = x->bias[index + r] / 16; /* weights are q - 8 */
+    if (format == Q8_0 && UNSIGNED_BYTES(fine)) bias = x->bias[index + r];
+    if (format == Q6_K && UNSIGNED_BYTES(fine)) bias = half_bias(fine, x, index + r, first > 0);
+    const vf scale = splat(x->scale[index + r]), digits = splat(x->sum[index + r]);
+    UNROLL for (int h = 0; h < HALVES; h++) {
+      if (minimum) sum[r][h] = multiply_add(minima[h], digits, sum[r][h]);
+      const vf product = to_float(products[r][h] + splat_int(bias));
+      sum[r][h] = multiply_add(product, scales[h] * scale, sum[r][h]);
     }
   }
 }
 
 INLINE void add_block(const int format, const int fine, const uint8_t *w, uint32_t groups,
-                      const struct activation *x, size_t index, const int rows, const int h0,
-                      const int h1, vf sum[][HALVES]) {
+                      const struct activation *x, size_t index, const int rows,
+                      vf sum[][HALVES]) {
   const uint8_t *header = w;
+  const int eights = format == Q4_K || format == Q6_K;
   for (uint32_t g = 0; g < groups; g++, index += 16) {
-    size_t step = Q4_0_GROUP;
-    if (format == Q4_1) step = Q4_1_GROUP;
-    if (format == Q8_0) step = Q8_0_GROUP;
-    if (format == Q4_K || format == Q6_K) {
-      step = format == Q4_K ? Q4_K_GROUP : Q6_K_GROUP;
-      if (g % 8 == 0) {
-        header = w;
-        w += format == Q4_K ? Q4_K_HEADER : Q6_K_HEADER;
-      }
+    if (eights && g % 8 == 0) {
+      header = w;
+      w += format == Q4_K ? Q4_K_HEADER : Q6_K_HEADER;
     }
-    add_group(format, fine, w, header, x, index, rows, h0, h1, sum);
-    w += step;
+    if (format == Q6_K) {
+      add_dwords(format, fine, w, header, 0, 4, x, index, rows, sum);
+      add_dwords(format, fine, w, header, 4, 8, x, index, rows, sum);
+    } else {
+      add_dwords(format, fine, w, header, 0, format == Q8_0 ? 8 : 4, x, index, rows, sum);
+    }
+    w += group_nbytes(format);
   }
 }
 
@@ -143,17 +117,11 @@ INLINE void block_times_rows(const int format, const int fine, const uint8_t *w,
                              const struct activation *x, uint32_t row, const int rows,
                              float (*out)[16]) {
   vf sum[MOST_ROWS][HALVES];
-  const size_t index = activation_index(row, 0, groups);
   UNROLL for (int r = 0; r < rows; r++)
-    for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
-  if (rows <= 2) { /* the weights come from memory: read each line once */
-    add_block(format, fine, w, groups, x, index, rows, 0, HALVES, sum);
-  } else { /* they come from the first-level cache: spare registers */
-    for (int h = 0; h < HALVES; h++)
-      add_block(format, fine, w, groups, x, index, rows, h, h + 1, sum);
-  }
+    UNROLL for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
+  add_block(format, fine, w, groups, x, activation_index(row, 0, groups), rows, sum);
   UNROLL for (int r = 0; r < rows; r++)
-    for (int h = 0; h < HALVES; h++) store(out[r] + W * h, sum[r][h]);
+    UNROLL for (int h = 0; h < HALVES; h++) store(out[r] + W * h, sum[r][h]);
 }
 
 /* The same for any count up to MOST_ROWS; returns how many rows were done. */

@@ -67,7 +67,7 @@ QUANTISE: Final = Kernel(
 
 
 FINE_STEPS: Final = 256
-"""How much finer activations are when what 8 bits leave over is kept as well."""
+"""How much finer the steps of 16-bit activations are than those of 8-bit ones."""
 
 
 def quantised(x: Floats, *, fine: bool = False) -> Floats:
@@ -81,8 +81,5 @@ def quantised(x: Floats, *, fine: bool = False) -> Floats:
     with np.errstate(divide="ignore"):
         inverse = np.where(most > 0, steps / most, np.float32(0.0))
     rounded = np.rint(groups * inverse.astype(np.float32))
-    if fine:  # a rest of -128 is kept as -127
-        rest = (rounded + 128) % FINE_STEPS - 128
-        rounded += rest == -128
     kept: Floats = (rounded * (most / steps)).reshape(x.shape).astype(np.float32)
     return kept

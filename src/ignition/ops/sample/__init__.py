@@ -13,6 +13,14 @@ from ignition.ops.kernel import Field, Kernel
 Floats = npt.NDArray[np.float32]
 Words = npt.NDArray[np.uint32]
 
+UNDEFINED: Final = -1
+"""A logit is not a number."""
+
+NOTHING_ALLOWED: Final = -2
+"""Every token is out."""
+
+MOST_BIAS: Final = 512  # build/cpu/slot.h
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
@@ -27,6 +35,8 @@ class Sampling:
     presence: float
     frequency: float
     forbidden: tuple[int, ...]
+    bias: tuple[tuple[int, float], ...] = ()
+    mask: Words | None = None  # bit `id % 32` of word `id // 32` is set: allowed
 
 
 def philox(ids: Words, *, position: int, seed: int) -> Words:
@@ -63,7 +73,22 @@ def penalised(logits: Floats, histogram: npt.NDArray[np.uint16], sampling: Sampl
     )
     cost = np.float32(sampling.presence) + np.float32(sampling.frequency) * histogram
     out[seen] = (scaled - cost)[seen]
+    return out
+
+
+def allowed_tokens(mask: Words, tokens: int) -> npt.NDArray[np.bool_]:
+    """Which ids a mask allows."""
+    return np.unpackbits(mask.view(np.uint8), bitorder="little")[:tokens].astype(np.bool_)
+
+
+def adjusted(logits: Floats, histogram: npt.NDArray[np.uint16], sampling: Sampling) -> Floats:
+    """What is sampled from, and what log-probabilities are of: penalties, bias, what is out."""
+    out = penalised(logits, histogram, sampling)
+    for token, value in sampling.bias:
+        out[token] += np.float32(value)
     out[list(sampling.forbidden)] = -np.inf
+    if sampling.mask is not None:
+        out[~allowed_tokens(sampling.mask, len(out))] = -np.inf
     return out
 
 
@@ -84,10 +109,12 @@ def kept_tokens(logits: Floats, sampling: Sampling) -> tuple[Words, npt.NDArray[
 def sample(
     logits: Floats, histogram: npt.NDArray[np.uint16], *, position: int, sampling: Sampling
 ) -> int:
-    """The token after `position - 1`; -1 when a logit is undefined."""
+    """The token after `position - 1`, or why there is none."""
     if np.isnan(logits).any():
-        return -1
-    left = penalised(logits, histogram, sampling)
+        return UNDEFINED
+    left = adjusted(logits, histogram, sampling)
+    if left.max() == -np.inf:
+        return NOTHING_ALLOWED
     if sampling.temperature == 0.0:
         return int(np.argmax(left))
     ids, weights = kept_tokens(left, sampling)
@@ -100,7 +127,7 @@ def sample(
 SAMPLE: Final = Kernel(
     "sample",
     {
-        "logits": Field.FLOATS,  # [samples, stride]; overwritten
+        "logits": Field.FLOATS,  # [samples, stride], or a row a token; overwritten
         "samples": Field.WORDS,
         "sample_rows": Field.WORDS,
         "sample_lanes": Field.WORDS,
@@ -108,10 +135,18 @@ SAMPLE: Final = Kernel(
         "slots": Field.WORDS,
         "states": Field.BYTES,
         "histograms": Field.HALVES,
-        "sampled": Field.INTS,  # [lanes]
+        "bias_ids": Field.INTS,  # [slots, MOST_BIAS]; the first negative id ends a row
+        "bias_values": Field.FLOATS,
+        "masks": Field.WORDS,  # [slots, mask_words]
+        "sampled": Field.INTS,  # [lanes]; UNDEFINED or NOTHING_ALLOWED
+        "logprobs": Field.FLOATS,  # [lanes], where asked for
+        "top_ids": Field.INTS,  # [lanes, MOST_TOP]
+        "top_logprobs": Field.FLOATS,  # [lanes, MOST_TOP]
         "tokens": Field.U32,
         "stride": Field.U32,
         "slot_stride": Field.U32,
         "histogram_width": Field.U32,
+        "mask_words": Field.U32,
+        "by_row": Field.U32,  # whether logits have a row for every token row
     },
 )
