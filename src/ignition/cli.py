@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 
 from ignition.build.cpu import CompilerError
@@ -15,9 +16,12 @@ from ignition.export.reopen import check_resources, reopen
 from ignition.keys import LOCAL_NAMESPACE, KeyProblem, list_keys, new_key, read_key
 from ignition.plan.launches import LoweringError
 from ignition.preparation.frontend import SamplingAdvice
+from ignition.preparation.images import IMAGES
+from ignition.preparation.syntaxes import REASONING, TOOLS, UnknownSyntax
 from ignition.prepare import PrepareOptions, prepare
 from ignition.progress import MODES, reporter
 from ignition.report import described, mebibytes, print_page
+from ignition.scripted import LEAST_CONTEXT, ScriptedOptions, scripted
 from ignition.weights.checkpoint import CheckpointError
 from prepared.fields import ContractError
 from prepared.manifest import Target
@@ -48,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser(
             "prepare", help="prepare a checkpoint: a GGUF file, or a Hugging Face folder"
         )
+    )
+    add_scripted(
+        commands.add_parser("scripted", help="make a core without weights, for the scripted device")
     )
     inspecting = commands.add_parser("inspect", help="show what a core is")
     inspecting.add_argument("core", type=Path, help="the core file")
@@ -92,6 +99,36 @@ def add_prepare(command: argparse.ArgumentParser) -> None:
         "--progress", choices=MODES, default="auto", help="bars, plain lines or JSON"
     )
     command.set_defaults(run=run_prepare)
+
+
+def add_scripted(command: argparse.ArgumentParser) -> None:
+    """Options of `ignition scripted`."""
+    command.add_argument(
+        "--tokenizer", type=Path, required=True, help="a tokenizer.json, or a GGUF file"
+    )
+    command.add_argument(
+        "--template", type=Path, help="the chat template; what lies beside the tokenizer if none"
+    )
+    command.add_argument(
+        "--tools", default="none", metavar="NAME", help=f"one of {', '.join(sorted(TOOLS))}"
+    )
+    command.add_argument(
+        "--reasoning", default="none", metavar="NAME", help=f"one of {', '.join(sorted(REASONING))}"
+    )
+    command.add_argument(
+        "--images", default="none", metavar="NAME", help=f"one of {', '.join(sorted(IMAGES))}"
+    )
+    command.add_argument("--out", type=Path, required=True, help="the core to write")
+    command.add_argument(
+        "--publisher", default=LOCAL_NAMESPACE, metavar="NAMESPACE", help="who signs"
+    )
+    command.add_argument("--model-id", help="what clients call the model; the core's name if none")
+    for name, default, text in (
+        ("--context", 8192, "most tokens of a request"),
+        ("--concurrency", 16, "most requests at once"),
+    ):
+        command.add_argument(name, type=int, default=default, metavar="N", help=text)
+    command.set_defaults(run=run_scripted)
 
 
 def add_keys(command: argparse.ArgumentParser) -> None:
@@ -141,10 +178,46 @@ def run_prepare(said: argparse.Namespace) -> None:
     with report.stage("verify", len(core.locations)) as stage:
         for _ in check_resources(core):
             stage.advance()
-    trust = home / "trust.json"
-    public = key.public_key().public_bytes_raw()
-    write_trust(trust, read_trust(trust).accepting(said.publisher, public))
+    accept(home, said.publisher, key)
     report.say(f"{said.out}: {mebibytes(core.nbytes)}, signed by {said.publisher}, accepted here")
+
+
+def accept(home: Path, namespace: str, key: Ed25519PrivateKey) -> None:
+    """Cores signed with this key may be served on this machine."""
+    trust = home / "trust.json"
+    write_trust(trust, read_trust(trust).accepting(namespace, key.public_key().public_bytes_raw()))
+
+
+def run_scripted(said: argparse.Namespace) -> None:
+    """Make a scripted core, accept its publisher here."""
+    for name, value, least in (
+        ("--concurrency", said.concurrency, 1),
+        ("--context", said.context, LEAST_CONTEXT),
+    ):
+        if value < least:
+            raise CheckpointError(
+                name, str(value), expected=f"at least {least}", remedy="ask for more"
+            )
+    home = home_folder()
+    key = read_key(home, said.publisher)
+    scripted(
+        ScriptedOptions(
+            tokenizer=said.tokenizer,
+            template=said.template,
+            out=said.out,
+            tools=said.tools,
+            reasoning=said.reasoning,
+            images=said.images,
+            model_id=said.model_id or said.out.stem,
+            namespace=said.publisher,
+            context_tokens=said.context,
+            lanes=said.concurrency,
+            advice=SamplingAdvice(),
+        ),
+        key,
+    )
+    accept(home, said.publisher, key)
+    print(f"{said.out}: scripted, signed by {said.publisher}, accepted here")
 
 
 def run_inspect(said: argparse.Namespace) -> None:
@@ -197,6 +270,7 @@ def main() -> None:
         KeyProblem,
         LoweringError,
         OSError,
+        UnknownSyntax,
     ) as error:
         print(f"ignition: {error}", file=sys.stderr)
         sys.exit(1)

@@ -20,7 +20,6 @@ from ignition.export.weights import catalog_of, weight_pieces
 from ignition.plan.cpu import cpu_extents, plan_cpu
 from ignition.plan.model import PlannedModel
 from ignition.plan.reference import plan_reference, reference_extents
-from ignition.preparation.contract import cache_of, graph_of, states_of, vocabularies_of
 from ignition.preparation.frontend import (
     TEMPLATE,
     TOKENIZER,
@@ -28,8 +27,8 @@ from ignition.preparation.frontend import (
     advice_of,
     frontend_of,
 )
-from ignition.preparation.programs import Recipe, variants_of
-from ignition.preparation.storage import text_storage
+from ignition.preparation.programs import Recipe
+from ignition.preparation.serving import text_contract
 from ignition.preparation.tokenizer import TokenizerAsset, tokenizer_of
 from ignition.progress import Reporter, Stage
 from ignition.recipes.llama import llama
@@ -47,11 +46,8 @@ from prepared.body import (
     WeightResource,
 )
 from prepared.completeness import check_body
-from prepared.contract import FrontendContract, ModelContract, ServingContract, ServingDefaults
 from prepared.encode import encode
 from prepared.manifest import CodeImage, ExecutionManifest, Target
-
-CONTRACT_VERSION: Final = 3
 
 
 class MakeRecipe(Protocol):
@@ -113,12 +109,11 @@ def prepare(options: PrepareOptions, key: Ed25519PrivateKey, report: Reporter) -
                 planned.weights, recipe.weights, positions=planned.extents.context_tokens
             )
             weights = core.weights("weights", counted(pieces, stage))
-        contract = contract_of(
-            options,
-            recipe,
-            planned,
+        contract = text_contract(
+            planned.extents,
             frontend_of(asset, options.advice.over(advice_of(checkpoint))),
-            identity_of(executables, weights, planned.manifest),
+            model_id=options.model_id or options.checkpoint.stem,
+            cache_identity=identity_of(executables, weights, planned.manifest),
         )
         body = CoreBody(
             format_version=FORMAT_VERSION,
@@ -196,46 +191,6 @@ def identity_of(
         digest.update(chunk)
     digest.update(encode(manifest))
     return digest.digest()
-
-
-def contract_of(
-    options: PrepareOptions,
-    recipe: Recipe,
-    planned: PlannedModel,
-    frontend: FrontendContract,
-    cache_identity: bytes,
-) -> ServingContract:
-    """The serving contract of a paged-text model."""
-    extents = planned.extents
-    vocabulary, input_vocabulary = vocabularies_of(recipe.sizes.vocabulary)
-    return ServingContract(
-        model_id=options.model_id or options.checkpoint.stem,
-        aliases=(),
-        cache_identity=cache_identity,
-        context_tokens=extents.context_tokens,
-        prefill_tokens=extents.prefill_tokens,
-        prepared_pages=extents.row_pages * 2,
-        prepared_snapshots=0,
-        concurrency=extents.lanes,
-        speculative_widths=(),
-        defaults=ServingDefaults(
-            queue_capacity=64,
-            frontend_workers=2,
-            event_capacity=64,
-            output_tokens=extents.context_tokens,
-        ),
-        model=ModelContract(
-            version=CONTRACT_VERSION,
-            vocabulary=vocabulary,
-            input_vocabulary=input_vocabulary,
-            vision=None,
-            cache=cache_of(text_storage(extents)),
-            states=states_of(),
-            graphs=tuple(graph_of(variant) for variant in variants_of(extents)),
-            frontend=frontend,
-            engram_tables=(),
-        ),
-    )
 
 
 def rebuild_of(options: PrepareOptions, checkpoint: Checkpoint) -> RebuildManifest:
