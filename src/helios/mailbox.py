@@ -17,7 +17,8 @@ from typing import Final, cast
 import msgspec
 
 from helios.frontend.request import PreparedRequest
-from helios.rounds import Finish
+from helios.frontend.stops import StopCut
+from helios.rounds import Finish, Score
 from helios.values import RequestId
 
 PREFIX: Final = struct.Struct("<I")
@@ -39,25 +40,49 @@ class Requests(msgspec.Struct, tag=True, frozen=True):
     cancel: tuple[RequestId, ...] = ()
 
 
+class Ping(msgspec.Struct, tag=True, frozen=True):
+    """To the worker: are you there?"""
+
+
 class Shutdown(msgspec.Struct, tag=True, frozen=True):
     """To the worker: end everything, then yourself."""
 
 
-class News(msgspec.Struct, frozen=True):
+class News(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a request got in a round."""
 
     request: RequestId
     tokens: tuple[int, ...] = ()
     finish: Finish | None = None
     problem: str | None = None
+    times: tuple[int, ...] = ()  # when each token was settled, if the request observes it
+    cut: StopCut | None = None  # what a declared stop takes from the end
+    scores: tuple[Score, ...] = ()  # of the tokens, if the request asked
+    prompt_scores: tuple[Score | None, ...] = ()  # of prompt tokens from the second on
 
 
-class Step(msgspec.Struct, frozen=True):
-    """A submission, for the counts."""
+class Begun(msgspec.Struct, frozen=True):
+    """A request got a slot: what was found computed already, and why no more."""
+
+    request: RequestId
+    reused: int  # tokens
+    asked: int  # tokens that could have been
+    stop: str
+    again: bool  # after preemption: its own work found again
+    waited_ns: int
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A submission that finished, for the counts."""
 
     operation: str
     lanes: int
     tokens: int
+    prompt_tokens: int = 0
+    constrained: int = 0  # lanes under a grammar
+    device_ns: int = 0
+    host_ns: int = 0  # planning, packing and handing over
+    gap_ns: int = 0  # the device waited for it
 
 
 class Gauges(msgspec.Struct, frozen=True):
@@ -66,6 +91,20 @@ class Gauges(msgspec.Struct, frozen=True):
     waiting: int
     lanes: int
     free_pages: int
+    idle_pages: int = 0  # that only the prefix tree holds
+    free_rows: int = 0
+    idle_rows: int = 0
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Counts since the worker began."""
+
+    preempted: int = 0
+    published: int = 0  # continuation rows
+    evicted: int = 0  # entries of the prefix tree
+    spilled: int = 0  # pages copied to the host
+    loaded: int = 0  # pages copied back
+    constrained_most_in_flight: int = 0
 
 
 class Round(msgspec.Struct, tag=True, frozen=True):
@@ -74,7 +113,14 @@ class Round(msgspec.Struct, tag=True, frozen=True):
     news: tuple[News, ...]
     steps: tuple[Step, ...]
     gauges: Gauges
-    preempted: int = 0
+    totals: Totals = Totals()
+    begun: tuple[Begun, ...] = ()
+
+
+class Pong(msgspec.Struct, tag=True, frozen=True):
+    """From the worker: it turns; how long its oldest submission has been running."""
+
+    running_ns: int
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -90,6 +136,7 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
     slots: int
     pages: int
     page_tokens: int
+    snapshots: int  # continuation rows
     memory: dict[str, int]  # bytes by buffer
     image: str
     stages: tuple[Stage, ...]
@@ -101,8 +148,8 @@ class Refusal(msgspec.Struct, tag=True, frozen=True):
     why: str
 
 
-ToWorker = Requests | Shutdown
-ToFront = Round | Ready | Refusal
+ToWorker = Requests | Ping | Shutdown
+ToFront = Round | Pong | Ready | Refusal
 
 
 # ------------------------------------------------------------------ frames

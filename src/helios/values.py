@@ -9,10 +9,16 @@ from typing import Final, NewType, Protocol
 RequestId = NewType("RequestId", int)
 Slot = NewType("Slot", int)  # a physical request row
 PageId = NewType("PageId", int)
+SnapshotRow = NewType("SnapshotRow", int)  # of continuation storage
+HostSlot = NewType("HostSlot", int)  # a page's place in host memory
 Generation = NewType("Generation", int)  # grows each time a slot changes hands
 ProgramId = NewType("ProgramId", int)  # index among the manifest's programs
 TokenId = NewType("TokenId", int)
 Sequence = NewType("Sequence", int)  # of submissions, from 1
+
+
+PROOF: Final = RequestId(0)
+"""The request that proves, before anything is served, that the model runs."""
 
 
 class Clock(Protocol):
@@ -23,10 +29,13 @@ class Clock(Protocol):
 
 
 class MonotonicClock:
-    """The machine's monotonic time, counted from when this object was made (TO-10)."""
+    """The machine's monotonic time, counted from when the server began (TO-10).
 
-    def __init__(self) -> None:
-        self._origin = time.monotonic_ns()
+    Front and worker count from the same origin, so that their times can be compared.
+    """
+
+    def __init__(self, origin_ns: int) -> None:
+        self._origin = origin_ns
 
     def now_ns(self) -> int:
         """Nanoseconds since the origin."""
@@ -42,7 +51,31 @@ class RequestInvalid(HeliosError):
 
     def __init__(self, field: str, found: object, *, expected: str) -> None:
         super().__init__(f"{field}: found {found}, expected {expected}")
-        self.field = field
+        self.field, self.found, self.expected = field, found, expected
+
+    def at(self, field: str) -> RequestInvalid:
+        """The same about the field by the name that a client knows."""
+        return RequestInvalid(field, self.found, expected=self.expected)
+
+
+class BodyTooLarge(RequestInvalid):
+    """The client must send less."""
+
+
+class BodyTooSlow(RequestInvalid):
+    """The client must send its body without long pauses."""
+
+
+class WrongMedia(RequestInvalid):
+    """The client must send JSON."""
+
+
+class NotServed(RequestInvalid):
+    """The client asked about something that this server does not have."""
+
+
+class KeyRefused(HeliosError):
+    """The client must bring a key."""
 
 
 class IngressFull(HeliosError):
@@ -63,6 +96,11 @@ class StartRefused(HeliosError):
 
 STATUS: Final[Mapping[type[HeliosError], int]] = {
     RequestInvalid: 400,
+    KeyRefused: 401,
+    NotServed: 404,
+    BodyTooSlow: 408,
+    BodyTooLarge: 413,
+    WrongMedia: 415,
     IngressFull: 429,
     ExecutionFailed: 500,
     AdmissionRejected: 503,

@@ -12,8 +12,28 @@ from msgspec.structs import replace
 from helios.device.api import Geometry
 from helios.device.scripted import ScriptedDevice
 from helios.execute.pack import Packing, resolve_packing
-from helios.rounds import Admission, LaneWork, NewPage, Sampling, Submission
-from helios.values import Generation, MonotonicClock, PageId, ProgramId, Sequence, Slot
+from helios.rounds import (
+    Admission,
+    FromPage,
+    FromSnapshot,
+    ImagePrompt,
+    ImageTensor,
+    LaneWork,
+    NewPage,
+    Publication,
+    Restore,
+    Sampling,
+    Submission,
+)
+from helios.values import (
+    Generation,
+    MonotonicClock,
+    PageId,
+    ProgramId,
+    Sequence,
+    Slot,
+    SnapshotRow,
+)
 from prepared.contract import (
     ELEMENT_BYTES,
     ElementType,
@@ -47,7 +67,13 @@ FORMATS: Final = {
 
 
 def admission(
-    seed: int, *, penalty: float, eos_ids: tuple[int, ...], seen: tuple[int, ...]
+    seed: int,
+    *,
+    penalty: float,
+    eos_ids: tuple[int, ...],
+    seen: tuple[int, ...],
+    logit_bias: tuple[tuple[int, float], ...],
+    logprobs: int | None,
 ) -> Admission:
     """What a slot takes over; every number says whose it is."""
     return Admission(
@@ -65,6 +91,8 @@ def admission(
         minimum_output=seed % 8 + 30,
         eos_ids=eos_ids,
         seen=seen,
+        logit_bias=logit_bias,
+        logprobs=logprobs,
     )
 
 
@@ -77,6 +105,10 @@ def lane(
     samples: bool,
     pages: Mapping[int, int],
     admitted: Admission,
+    restore: Restore | None = None,
+    targets: tuple[int, ...] = (),
+    mask: bytes | None = None,
+    images: ImagePrompt | None = None,
 ) -> LaneWork:
     """One lane of the submission."""
     return LaneWork(
@@ -88,7 +120,31 @@ def lane(
         samples=samples,
         new_pages=tuple(NewPage(index=i, page=PageId(page)) for i, page in pages.items()),
         admission=admitted,
+        restore=restore,
+        snapshot=Publication(row=SnapshotRow(generation + 80), tokens=start),
+        pending=generation + 90,
+        logprobs=admitted.logprobs,
+        targets=targets,
+        mask=mask,
+        images=images,
     )
+
+
+def int32(*numbers: int) -> bytes:
+    """Numbers as an image layout hands them over."""
+    return struct.pack(f"<{len(numbers)}i", *numbers)
+
+
+PLACES: Final = ImageTensor(
+    name="patch_rows", element=ElementType.INT32, rows=3, row_elements=1, data=int32(7, 8, 9)
+)
+IMAGES: Final = ImagePrompt(
+    features=int32(*[-1] * 9, *range(4), *[-1] * 2),
+    positions=int32(*(axis * 100 + place for place in range(15) for axis in range(3))),
+    delta=-2,
+    pictures=((), (PLACES,)),
+)
+"""Of a prompt of fifteen tokens: four of an image from the ninth on."""
 
 
 LANES: Final = (
@@ -99,7 +155,17 @@ LANES: Final = (
         start=8,
         samples=True,
         pages={2: 40},
-        admitted=admission((1 << 63) + 1, penalty=1.5, eos_ids=(2, 7), seen=(9, 9, 3)),
+        restore=FromSnapshot(row=SnapshotRow(6)),
+        admitted=admission(
+            (1 << 63) + 1,
+            penalty=1.5,
+            eos_ids=(2, 7),
+            seen=(9, 9, 3),
+            logit_bias=((7, 1.5), (9, -2.0)),
+            logprobs=5,
+        ),
+        targets=(22, 23, -1),
+        images=IMAGES,
     ),
     lane(
         0,
@@ -108,7 +174,8 @@ LANES: Final = (
         start=0,
         samples=False,
         pages={0: 9, 1: 4},
-        admitted=admission(2, penalty=1.25, eos_ids=(), seen=()),
+        admitted=admission(2, penalty=1.25, eos_ids=(), seen=(), logit_bias=(), logprobs=None),
+        mask=bytes(range(16)),
     ),
     lane(
         3,
@@ -117,14 +184,20 @@ LANES: Final = (
         start=4,
         samples=True,
         pages={},
-        admitted=admission(3, penalty=1.0, eos_ids=(5,), seen=(8,)),
+        restore=FromPage(page=PageId(17)),
+        admitted=admission(
+            3, penalty=1.0, eos_ids=(5,), seen=(8,), logit_bias=((1, 0.25),), logprobs=0
+        ),
+        targets=(52, 60),
     ),
 )
 
 
 def submission(*lanes: LaneWork, frame: int = 0) -> Submission:
-    """A round of these lanes."""
-    return Submission(sequence=Sequence(1), frame=frame, program=ProgramId(0), lanes=lanes)
+    """A round of these lanes, the third of which prefills if the program mixes."""
+    return Submission(
+        sequence=Sequence(1), frame=frame, program=ProgramId(0), lanes=lanes, mixed_row=2
+    )
 
 
 # ----------------------------------------------------------------- binding
@@ -138,6 +211,7 @@ ELEMENT_OF: Final[Mapping[ValueSource, ElementType]] = {
             ValueSource.REPETITION_PENALTY,
             ValueSource.PRESENCE_PENALTY,
             ValueSource.FREQUENCY_PENALTY,
+            ValueSource.LOGIT_BIAS_VALUES,
         ),
         ElementType.FLOAT32,
     ),
@@ -145,6 +219,7 @@ ELEMENT_OF: Final[Mapping[ValueSource, ElementType]] = {
     ValueSource.EOS_IDS: ElementType.INT32,
     ValueSource.PROMPT_HISTOGRAM: ElementType.UINT16,
     ValueSource.PAGE_TABLE: ElementType.UINT32,
+    ValueSource.GRAMMAR_MASK: ElementType.UINT32,
 }
 """What each source is sent as here; INT32 where nothing is said."""
 
@@ -152,6 +227,9 @@ WIDTHS: Final[Mapping[ValueSource, int]] = {
     ValueSource.EOS_IDS: 3,
     ValueSource.PROMPT_HISTOGRAM: 128,
     ValueSource.PAGE_TABLE: 16,
+    ValueSource.LOGIT_BIAS_IDS: 301,
+    ValueSource.LOGIT_BIAS_VALUES: 301,
+    ValueSource.GRAMMAR_MASK: 4,
 }
 
 
@@ -165,7 +243,7 @@ def binding(source: ValueSource, indexing: Indexing) -> ValueBinding:
         offset=0,
         padding=77 if padded else None,
         constant=66 if source is ValueSource.CONSTANT else None,
-        image_tensor=None,
+        image_tensor="patch_rows" if source is ValueSource.IMAGE_TENSOR else None,
         page_table=0 if source is ValueSource.PAGE_TABLE else None,
         engram_table=None,
     )
@@ -253,7 +331,7 @@ def bound(
         model=whole,
         geometry=Geometry(slots=SLOTS, pages=1, snapshots=0),
         script=(),
-        clock=MonotonicClock(),
+        clock=MonotonicClock(0),
         sleep=lambda _seconds: None,
         request_in=lambda slot: slot,
     )

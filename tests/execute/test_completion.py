@@ -11,15 +11,17 @@ from msgspec.structs import replace
 from helios.device.api import Geometry
 from helios.device.scripted import ScriptedDevice
 from helios.execute.completion import CompletionReader
-from helios.rounds import Completion, LaneRecord
-from helios.values import MonotonicClock
+from helios.rounds import Completion, LaneRecord, LaneWork, Score
+from helios.values import Generation, MonotonicClock, Slot
 from prepared.contract import ElementType
-from prepared.manifest import CompletionField, CompletionLayout, CompletionSlot
+from prepared.manifest import CompletionField, CompletionLayout, CompletionSlot, FinishBits
 from tests.execute.binding import FORMATS
 from tests.worker.world import scripted_model, text_extents
 
 ROWS: Final = 3
 WIDTH: Final = 2  # tokens a lane
+TOP: Final = 3  # alternatives of a token
+TOKEN_ROWS: Final = 6
 STRIDE: Final = 24
 NBYTES: Final = 2048
 
@@ -29,8 +31,24 @@ ELEMENTS: Final = {
     CompletionField.LANE_DRAFT_CURSOR: ElementType.INT32,
     CompletionField.LANE_RESERVED: ElementType.INT64,
     CompletionField.LANE_FINISH: ElementType.UINT8,
+    CompletionField.LANE_TOP_IDS: ElementType.INT32,
+    CompletionField.LANE_TOP_LOGPROBS: ElementType.FLOAT32,
+    CompletionField.LANE_LOGPROB: ElementType.FLOAT32,
+    CompletionField.TOKEN_TOP_IDS: ElementType.INT32,
+    CompletionField.TOKEN_TOP_LOGPROBS: ElementType.FLOAT32,
+    CompletionField.TOKEN_LOGPROB: ElementType.FLOAT32,
 }
 """UINT32 where nothing is said."""
+
+
+WIDTHS: Final = {
+    CompletionField.LANE_TOKENS: WIDTH,
+    CompletionField.LANE_TOP_IDS: TOP,
+    CompletionField.LANE_TOP_LOGPROBS: TOP,
+    CompletionField.TOKEN_TOP_IDS: TOP,
+    CompletionField.TOKEN_TOP_LOGPROBS: TOP,
+}
+"""One number where nothing is said."""
 
 
 def layout() -> CompletionLayout:
@@ -42,12 +60,15 @@ def layout() -> CompletionLayout:
                 field=field,
                 offset=offset,
                 element=ELEMENTS.get(field, ElementType.UINT32),
-                row_elements=WIDTH if field is CompletionField.LANE_TOKENS else 1,
-                row_stride=STRIDE if field.per_lane else 0,
+                row_elements=WIDTHS.get(field, 1),
+                row_stride=STRIDE if field.per_lane or field.per_token else 0,
             )
         )
-        offset += STRIDE * (ROWS if field.per_lane else 1)
-    return CompletionLayout(buffer="completion", rows=ROWS, slots=tuple(slots))
+        rows = TOKEN_ROWS if field.per_token else ROWS if field.per_lane else 1
+        offset += STRIDE * rows
+    return CompletionLayout(
+        buffer="completion", rows=ROWS, token_rows=TOKEN_ROWS, slots=tuple(slots)
+    )
 
 
 def device() -> ScriptedDevice:
@@ -62,7 +83,7 @@ def device() -> ScriptedDevice:
         model=model,
         geometry=Geometry(slots=ROWS, pages=1, snapshots=0),
         script=(),
-        clock=MonotonicClock(),
+        clock=MonotonicClock(0),
         sleep=lambda _seconds: None,
         request_in=lambda slot: slot,
     )
@@ -72,7 +93,7 @@ def device() -> ScriptedDevice:
 
 
 def write(
-    made: ScriptedDevice, frame: int, field: CompletionField, *values: int, lane: int = 0
+    made: ScriptedDevice, frame: int, field: CompletionField, *values: float, lane: int = 0
 ) -> None:
     """What a device writes."""
     slot = next(slot for slot in layout().slots if slot.field is field)
@@ -169,3 +190,84 @@ def test_a_reader_sees_each_record_as_it_is_now() -> None:
     for rows in (3, 1, 2):
         write_record(made, 0, rows=rows)
         assert len(reader.read().lanes) == rows
+
+
+# ------------------------------------------------------------ log-probabilities
+
+
+def work(logprobs: int | None, *, rows: int = 1, targets: tuple[int, ...] = ()) -> LaneWork:
+    """A lane as it was submitted."""
+    return LaneWork(
+        slot=Slot(0),
+        generation=Generation(1),
+        tokens=(),
+        start=4,
+        endpoint=4 + rows,
+        samples=True,
+        new_pages=(),
+        admission=None,
+        logprobs=logprobs,
+        targets=targets,
+    )
+
+
+def write_scores(made: ScriptedDevice, kind: str, row: int, *, logprob: float, ids: int) -> None:
+    """A log-probability, and so many alternatives that say where they are."""
+    tops = [100 * row + place for place in range(ids)] + [-1] * (TOP - ids)
+    values = [logprob - place for place in range(TOP)]
+    write(made, 0, CompletionField[f"{kind}_LOGPROB"], logprob, lane=row)
+    write(made, 0, CompletionField[f"{kind}_TOP_IDS"], *tops, lane=row)
+    write(made, 0, CompletionField[f"{kind}_TOP_LOGPROBS"], *values, lane=row)
+
+
+def test_log_probabilities_are_read_of_the_lanes_that_asked_and_no_more_of_them() -> None:
+    made = device()
+    write_record(made, 0)
+    for lane in range(ROWS):
+        write_scores(made, "LANE", lane, logprob=-0.5 - lane, ids=TOP)
+    lanes = CompletionReader(made, 0).read((work(2), work(None), work(0))).lanes
+    assert [lane.logprob for lane in lanes] == [-0.5, None, -2.5]
+    assert [lane.top for lane in lanes] == [((0, -0.5), (1, -1.5)), (), ()]
+
+
+def test_alternatives_end_where_no_other_token_could_be_drawn() -> None:
+    made = device()
+    write_record(made, 0)
+    write_scores(made, "LANE", 0, logprob=-0.5, ids=1)
+    assert CompletionReader(made, 0).read((work(3),)).lanes[0].top == ((0, -0.5),)
+
+
+def test_a_lane_that_emits_nothing_has_no_log_probability() -> None:
+    made = device()
+    write_record(made, 0, emitted=0)
+    lane = CompletionReader(made, 0).read((work(2),)).lanes[0]
+    assert (lane.logprob, lane.top) == (None, ())
+
+
+def test_prompt_scores_are_read_by_packed_token_of_the_rows_that_have_a_target() -> None:
+    made = device()
+    write_record(made, 0, emitted=0)
+    for row in range(TOKEN_ROWS):
+        write_scores(made, "TOKEN", row, logprob=-1.0 - row, ids=1)
+    asked = (
+        work(1, rows=3, targets=(7, -1, 8)),
+        work(None, rows=1),
+        work(None, rows=2, targets=(9, -1)),
+    )
+    lanes = CompletionReader(made, 0).read(asked).lanes
+    assert [lane.scores for lane in lanes] == [
+        (Score(logprob=-1.0, top=((0, -1.0),)), None, Score(logprob=-3.0, top=((200, -3.0),))),
+        (),
+        (Score(logprob=-5.0, top=()), None),
+    ]
+
+
+@pytest.mark.clause("AH-13")
+def test_a_forbidden_token_is_named_and_not_emitted() -> None:
+    made = device()
+    write_record(made, 0, emitted=0)
+    write(made, 0, CompletionField.LANE_FINISH, FinishBits.FORBIDDEN_TOKEN, lane=1)
+    lanes = CompletionReader(made, 0).read().lanes
+    assert [lane.tokens for lane in lanes] == [(), (), ()]
+    assert lanes[1].forbidden == 91
+    assert lanes[2].forbidden is None

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from helios.device.api import Geometry
 from helios.device.scripted import Line, ScriptedDevice
 from helios.execute.executor import Executor
-from helios.rounds import Submission
+from helios.rounds import LaneWork, Submission
 from helios.values import ProgramId, Sequence, StartRefused
 from prepared.contract import ModelContract, Operation, ValueSource
 from tests.execute.binding import LANES
@@ -44,12 +44,15 @@ def number_of(executor: Executor, operation: Operation) -> ProgramId:
 
 
 def round_of(executor: Executor, operation: Operation, sequence: int, frame: int) -> Submission:
-    """A round of three lanes."""
+    """A round of three lanes; a mask comes with their admission alone."""
+    lanes: tuple[LaneWork, ...] = LANES
+    if operation is not Operation.INITIALIZE:
+        lanes = tuple(replace(lane, mask=None) for lane in LANES)
     return Submission(
         sequence=Sequence(sequence),
         frame=frame,
         program=number_of(executor, operation),
-        lanes=LANES,
+        lanes=lanes,
     )
 
 
@@ -130,12 +133,24 @@ def test_waiting_ends_when_patience_does() -> None:
 @pytest.mark.clause("HV-24", "OB-12")
 def test_a_value_that_cannot_be_supplied_fails_the_start_with_its_place_in_the_contract() -> None:
     graph = MODEL.graphs[1]
-    unknown = replace(graph.values[0], source=ValueSource.GRAMMAR_MASK)
+    unknown = replace(graph.values[0], source=ValueSource.IMAGE_FEATURE_SLOT)
     graphs = list(MODEL.graphs)
     graphs[1] = replace(graph, values=(*graph.values, unknown))
     with pytest.raises(StartRefused) as refusal:
         executor_of(replace(MODEL, graphs=tuple(graphs)))
     assert str(refusal.value) == (
         f"contract.model.graphs[1].values[{len(graph.values)}].source: "
-        "GRAMMAR_MASK cannot be supplied"
+        "IMAGE_FEATURE_SLOT cannot be supplied"
     )
+
+
+def test_a_mask_is_never_written_while_another_frame_reads_it() -> None:
+    executor, _, _ = executor_of()
+    executor.submit(round_of(executor, Operation.INITIALIZE, 1, 0))
+    second = round_of(executor, Operation.PREFILL, 2, 1)
+    masked = replace(second, lanes=(replace(second.lanes[0], mask=bytes(16)), *second.lanes[1:]))
+    with pytest.raises(AssertionError, match="a mask in use"):
+        executor.submit(masked)
+    executor.wait(nanoseconds=10 * DELAY_NS)
+    assert len(list(executor.finished())) == 1
+    executor.submit(masked)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from helios.execute.pack import FILLS
 from helios.values import StartRefused
-from prepared.contract import ElementType, Indexing, PageBase, ValueSource
+from prepared.contract import ElementType, Indexing, PageBase, ValueSource, Vision
 from prepared.manifest import Delivery
-from tests.execute.binding import LANES, ROWS, SENTINEL, Bound, bound
+from tests.execute.binding import LANES, ROWS, SENTINEL, TOKENS, Bound, bound
 
 SUBMISSION, ACTIVE, PHYSICAL = (
     Indexing.SUBMISSION_ROW,
@@ -29,6 +29,10 @@ VALUES: Final[Mapping[ValueSource, Sequence[float]]] = {
     ValueSource.SAMPLING_DECISION: (1, 0, 1),
     ValueSource.LIVE_STATE_ROW: (5, 0, 3),
     ValueSource.CONSUMED_ENDPOINT: (8, 0, 4),
+    ValueSource.RESTORE_SOURCE: (6, -1, -1),
+    ValueSource.RESTORE_PAGE: (-1, -1, 17),
+    ValueSource.SNAPSHOT_DESTINATION: (87, 81, 84),
+    ValueSource.COMPLETED_PENDING_TOKEN: (97, 91, 94),
     ValueSource.SEED_BITS: ((1 << 63) + 1, 2, 3),
     ValueSource.TEMPERATURE: (1.5, 2.5, 3.5),
     ValueSource.TOP_P: (0.25, 0.25, 0.25),
@@ -39,6 +43,8 @@ VALUES: Final[Mapping[ValueSource, Sequence[float]]] = {
     ValueSource.FREQUENCY_PENALTY: (-0.5, -0.25, 0.0),
     ValueSource.OUTPUT_LIMIT: (21, 22, 23),
     ValueSource.MINIMUM_OUTPUT: (31, 32, 33),
+    ValueSource.LOGPROB_COUNT: (5, -1, 0),
+    ValueSource.POSITION_DELTA: (-2, 0, 0),
     ValueSource.CONSTANT: (66, 66, 66),
 }
 """One number a lane, for the three lanes of the submission."""
@@ -46,10 +52,15 @@ VALUES: Final[Mapping[ValueSource, Sequence[float]]] = {
 PACKED: Final[Mapping[ValueSource, Sequence[int]]] = {
     ValueSource.PROMPT_TOKENS: (21, 22, 23, 31, 51, 52),
     ValueSource.PROMPT_POSITIONS: (8, 9, 10, 0, 4, 5),
+    ValueSource.SCORED_TARGET_TOKENS: (22, 23, -1, -1, 52, 60),
+    ValueSource.IMAGE_FEATURE_INDICES: (-1, 0, 1, -1, -1, -1),
+    ValueSource.IMAGE_CONTEXT_INDICES: (1, 2, -1, -1, -1, -1),
+    ValueSource.IMAGE_TOKEN_MASK: (0, 1, 1, 0, 0, 0),
     ValueSource.CONSTANT: (66,) * 6,
 }
 SCALARS: Final[Mapping[ValueSource, int]] = {
     ValueSource.LIVE_ROWS: 3,
+    ValueSource.MIXED_PREFILL_ROW: 2,
     ValueSource.CONSTANT: 66,
 }
 
@@ -78,7 +89,11 @@ SPECIAL: Final = frozenset(
         ValueSource.EOS_IDS,
         ValueSource.PAGE_TABLE,
         ValueSource.PROMPT_HISTOGRAM,
+        ValueSource.LOGIT_BIAS_IDS,
+        ValueSource.LOGIT_BIAS_VALUES,
+        ValueSource.GRAMMAR_MASK,
         ValueSource.INACTIVE_PADDING,
+        ValueSource.IMAGE_TENSOR,
     }
 )
 """Sources with more than one number a row, or none of a lane's: a test each, below."""
@@ -172,6 +187,43 @@ def test_a_count_stops_at_what_its_cell_holds() -> None:
     assert bytes(case.memory()) == case.expected(counted | {(5, 9): 65_535})
 
 
+@pytest.mark.clause("HV-08")
+def test_biased_tokens_are_ended_by_none_and_nothing_else_of_their_rows_is_written() -> None:
+    ids = bound(ValueSource.LOGIT_BIAS_IDS, PHYSICAL)
+    ids.pack(*LANES)
+    written: Cells = {(5, 0): 7, (5, 1): 9, (5, 2): -1, (0, 0): -1, (3, 0): 1, (3, 1): -1}
+    assert bytes(ids.memory()) == ids.expected(written)
+    values = bound(ValueSource.LOGIT_BIAS_VALUES, PHYSICAL)
+    values.pack(*LANES)
+    gains: Cells = {(5, 0): 1.5, (5, 1): -2.0, (3, 0): 0.25}
+    assert bytes(values.memory()) == values.expected(gains)
+
+
+def test_as_many_biases_as_a_row_has_room_for_need_no_end() -> None:
+    assert LANES[0].admission is not None
+    bias = tuple((token, 1.0) for token in range(301))
+    lane = replace(LANES[0], admission=replace(LANES[0].admission, logit_bias=bias))
+    case = bound(ValueSource.LOGIT_BIAS_IDS, PHYSICAL)
+    case.pack(lane)
+    assert bytes(case.memory()) == case.expected({(5, token): token for token in range(301)})
+
+
+@pytest.mark.clause("HV-08")
+def test_a_slot_that_changes_hands_allows_everything_unless_it_has_a_mask() -> None:
+    case = bound(ValueSource.GRAMMAR_MASK, PHYSICAL)
+    case.pack(*LANES)
+    ones: Cells = {(slot, word): 0xFFFFFFFF for slot in (5, 3) for word in range(4)}
+    mask = {(0, word): int.from_bytes(range(4 * word, 4 * word + 4), "little") for word in range(4)}
+    assert bytes(case.memory()) == case.expected(ones | mask)
+
+
+@pytest.mark.clause("HV-16")
+def test_a_lane_without_a_new_mask_keeps_the_one_it_has() -> None:
+    case = bound(ValueSource.GRAMMAR_MASK, PHYSICAL)
+    case.pack(replace(LANES[0], admission=None))
+    assert bytes(case.memory()) == case.expected({})
+
+
 @pytest.mark.clause("HV-10", "HV-13")
 def test_inactive_rows_hold_the_declared_padding() -> None:
     case = bound(ValueSource.INACTIVE_PADDING, SUBMISSION)
@@ -179,6 +231,115 @@ def test_inactive_rows_hold_the_declared_padding() -> None:
     padded = case.expected({(row, 0): 77 for row in range(3, ROWS)})
     start = case.transport.offset + 3 * case.transport.row_stride
     assert bytes(case.memory())[start:] == padded[start:]
+
+
+@pytest.mark.clause("HV-14")
+def test_a_row_whose_token_is_on_the_device_has_its_place_among_the_packed_ones() -> None:
+    case = bound(ValueSource.PROMPT_TOKENS, Indexing.PACKED_TOKEN)
+    decoding = replace(LANES[0], tokens=(), endpoint=LANES[0].start + 1)
+    case.pack(decoding, LANES[2], decoding)
+    assert bytes(case.memory()) == case.expected(
+        {(row, 0): token for row, token in enumerate((-1, 51, 52, -1))}
+    )
+
+
+@pytest.mark.clause("AH-14", "HV-07")
+def test_a_snapshot_s_own_endpoint_is_sent_whatever_its_lane_has_consumed_since() -> None:
+    case = bound(ValueSource.CONSUMED_ENDPOINT, ACTIVE)
+    assert LANES[0].snapshot is not None
+    case.pack(replace(LANES[0], snapshot=replace(LANES[0].snapshot, tokens=6)))
+    assert bytes(case.memory()) == case.expected({(0, 0): 6})
+
+
+# -------------------------------------------------------------------- images
+
+EYES: Final = Vision(
+    feature_slots=1,
+    window_features=TOKENS,
+    patches_per_feature=4,
+    patch_capacities=(4,),
+    feature_row_bytes=4,
+    feature_planes=1,
+    position_axes=3,
+)
+AXES: Final[Mapping[str, object]] = {"row_elements": 3, "row_stride": 12}
+
+
+def three(*rows: Sequence[int]) -> Cells:
+    """Cells of rows of three numbers."""
+    return {
+        (row, axis): value for row, values in enumerate(rows) for axis, value in enumerate(values)
+    }
+
+
+@pytest.mark.clause("FI-14", "HV-06")
+def test_positions_over_a_grid_are_those_of_the_rows_that_are_fed() -> None:
+    case = bound(
+        ValueSource.PROMPT_POSITIONS,
+        Indexing.PACKED_TOKEN,
+        destination=AXES,
+        model={"vision": EYES},
+    )
+    case.pack(*LANES)
+    image = [(place, 100 + place, 200 + place) for place in (8, 9, 10)]
+    assert bytes(case.memory()) == case.expected(three(*image, (0,) * 3, (4,) * 3, (5,) * 3))
+
+
+@pytest.mark.clause("FI-14", "HV-06")
+def test_positions_behind_the_prompt_go_on_from_the_delta() -> None:
+    case = bound(
+        ValueSource.PROMPT_POSITIONS,
+        Indexing.PACKED_TOKEN,
+        destination=AXES,
+        model={"vision": EYES},
+    )
+    case.pack(replace(LANES[0], start=14, endpoint=17))
+    assert bytes(case.memory()) == case.expected(three((14, 114, 214), (13,) * 3, (14,) * 3))
+
+
+@pytest.mark.clause("FI-14")
+def test_rows_behind_the_prompt_are_text() -> None:
+    case = bound(ValueSource.IMAGE_FEATURE_INDICES, Indexing.PACKED_TOKEN)
+    case.pack(replace(LANES[0], start=12, endpoint=17))
+    features = (3, -1, -1, -1, -1)
+    assert bytes(case.memory()) == case.expected({(row, 0): f for row, f in enumerate(features)})
+
+
+@pytest.mark.clause("HV-24")
+def test_positions_of_one_axis_fail_the_start_where_the_model_has_three() -> None:
+    case = bound(ValueSource.PROMPT_POSITIONS, Indexing.PACKED_TOKEN, model={"vision": EYES})
+    with pytest.raises(StartRefused) as refusal:
+        case.packing()
+    assert str(refusal.value).endswith("rows of 1, expected 3 for PROMPT_POSITIONS")
+
+
+@pytest.mark.clause("FI-14", "HV-11")
+@pytest.mark.parametrize("apart", [4, 12])
+def test_a_named_tensor_of_the_picture_that_a_program_looks_at_fills_its_rows(apart: int) -> None:
+    case = bound(
+        ValueSource.IMAGE_TENSOR, Indexing.SCALAR, destination={"rows": 5, "row_stride": apart}
+    )
+    case.pack(replace(LANES[0], picture=1))
+    assert bytes(case.memory()) == case.expected({(0, 0): 7, (1, 0): 8, (2, 0): 9})
+
+
+@pytest.mark.clause("HV-24", "OB-12")
+def test_a_tensor_that_no_layout_makes_or_of_another_type_fails_the_start() -> None:
+    unknown = bound(ValueSource.IMAGE_TENSOR, Indexing.SCALAR, value={"image_tensor": "smell"})
+    with pytest.raises(StartRefused, match="image_tensor: found 'smell', expected one of"):
+        unknown.packing()
+    pixels = bound(ValueSource.IMAGE_TENSOR, Indexing.SCALAR, value={"image_tensor": "pixels"})
+    with pytest.raises(StartRefused, match="destination: found INT32, expected one of"):
+        pixels.packing()
+
+
+def test_a_sentinel_that_stands_for_an_image_is_not_counted() -> None:
+    case = bound(ValueSource.PROMPT_HISTOGRAM, PHYSICAL)
+    assert LANES[0].admission is not None
+    sentinel = replace(LANES[0], admission=replace(LANES[0].admission, seen=(128, 9, 500)))
+    case.pack(sentinel)
+    counted: Cells = {(5, token): 0 for token in range(128)}
+    assert bytes(case.memory()) == case.expected(counted | {(5, 9): 1})
 
 
 # ----------------------------------------------------------- frames and rounds
@@ -245,21 +406,7 @@ NOT_YET: Final[Mapping[ValueSource, str]] = {
     ValueSource.COPIED_ENDPOINT: "speculation",
     ValueSource.COPIED_GRAMMAR_MASKS: "speculation",
     ValueSource.COPIED_CONFIDENCE: "speculation",
-    ValueSource.MIXED_PREFILL_ROW: "mixed programs",
-    ValueSource.SCORED_TARGET_TOKENS: "scored prefill",
-    ValueSource.COMPLETED_PENDING_TOKEN: "host-fed pending tokens",
-    ValueSource.IMAGE_FEATURE_INDICES: "images",
-    ValueSource.IMAGE_CONTEXT_INDICES: "images",
-    ValueSource.IMAGE_FEATURE_SLOT: "images",
-    ValueSource.POSITION_DELTA: "images",
-    ValueSource.IMAGE_TOKEN_MASK: "images",
-    ValueSource.IMAGE_TENSOR: "images",
-    ValueSource.RESTORE_SOURCE: "snapshots",
-    ValueSource.SNAPSHOT_DESTINATION: "snapshots",
-    ValueSource.LOGIT_BIAS_IDS: "logit bias",
-    ValueSource.LOGIT_BIAS_VALUES: "logit bias",
-    ValueSource.GRAMMAR_MASK: "grammars",
-    ValueSource.LOGPROB_COUNT: "log-probabilities",
+    ValueSource.IMAGE_FEATURE_SLOT: "vision programs",
     ValueSource.ENGRAM_ROW_IDS: "n-gram tables",
 }
 """Sources without a fill, and the feature that will bring it: whoever adds one, deletes a line."""
@@ -346,6 +493,26 @@ REFUSALS = [
         bound(ValueSource.PROMPT_HISTOGRAM, PHYSICAL, destination={"row_elements": 100}),
         "destination: rows of 100, expected 128 for PROMPT_HISTOGRAM",
         id="a_histogram_that_is_too_narrow",
+    ),
+    pytest.param(
+        bound(ValueSource.LOGIT_BIAS_IDS, PHYSICAL, destination={"row_elements": 299}),
+        "destination: rows of 299, expected 300 for LOGIT_BIAS_IDS",
+        id="fewer_biases_than_clients_may_send",
+    ),
+    pytest.param(
+        bound(ValueSource.GRAMMAR_MASK, PHYSICAL, destination={"row_elements": 3}),
+        "destination: rows of 3, expected 4 for GRAMMAR_MASK",
+        id="a_mask_that_is_too_narrow",
+    ),
+    pytest.param(
+        bound(ValueSource.GRAMMAR_MASK, PHYSICAL, value={"offset": 1}),
+        "offset: found 1, expected 0 for GRAMMAR_MASK",
+        id="a_mask_that_is_shifted",
+    ),
+    pytest.param(
+        bound(ValueSource.LOGPROB_COUNT, ACTIVE, destination={"element": ElementType.UINT32}),
+        "destination: found UINT32, expected one of ['INT32', 'INT64'] for LOGPROB_COUNT",
+        id="no_log_probability_to_unsigned",
     ),
     pytest.param(
         bound(ValueSource.SLOT, ACTIVE, destination={"rows": ROWS - 1}),

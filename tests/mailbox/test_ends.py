@@ -15,10 +15,13 @@ import pytest
 from helios.mailbox import (
     MOST_NBYTES,
     PREFIX,
+    Begun,
     FrontMailbox,
     Gauges,
     MailboxClosed,
     News,
+    Ping,
+    Pong,
     Ready,
     Refusal,
     Requests,
@@ -27,14 +30,16 @@ from helios.mailbox import (
     Stage,
     Step,
     ToFront,
+    Totals,
     ToWorker,
     WorkerMailbox,
 )
-from helios.rounds import Finish
+from helios.rounds import Finish, Span
 from helios.values import RequestId
 from tests.schedule.made import PLAIN, request
 
 READY = Ready(
+    snapshots=0,
     slots=4,
     pages=8,
     page_tokens=64,
@@ -44,18 +49,32 @@ READY = Ready(
 )
 ROUND = Round(
     news=(
-        News(RequestId(7), (1, 2)),
+        News(RequestId(7), (1, 2), times=(10, 1 << 60)),
         News(RequestId(8), finish=Finish.FAILED, problem="why"),
         *(News(RequestId(10), finish=finish) for finish in Finish),
     ),
-    steps=(Step("decode", 2, 2),),
-    gauges=Gauges(1, 2, 3),
-    preempted=1,
+    steps=(
+        Step(operation="decode", lanes=2, tokens=2),
+        Step(
+            operation="mixed",
+            lanes=3,
+            tokens=9,
+            prompt_tokens=7,
+            constrained=1,
+            device_ns=1 << 40,
+            host_ns=5,
+            gap_ns=6,
+        ),
+    ),
+    gauges=Gauges(1, 2, 3, idle_pages=4, free_rows=5, idle_rows=6),
+    totals=Totals(preempted=1, evicted=2, spilled=3, loaded=4, constrained_most_in_flight=1),
+    begun=(Begun(RequestId(7), 64, 70, "diverged", again=True, waited_ns=1 << 40),),
 )
 REQUESTS = Requests(
     submit=(
         request(1, sampling=msgspec.structs.replace(PLAIN, seed=(1 << 64) - 1, temperature=0.1)),
-        request(2, eos_ids=()),
+        request(2, eos_ids=(), salt="mine", spans=(Span(start=1, length=2, digest=b"\0\xff"),)),
+        request(3, score_prompt=True),
     ),
     cancel=(RequestId(9),),
 )
@@ -130,19 +149,19 @@ async def drained(worker: WorkerMailbox, count: int) -> list[ToWorker]:
 def test_what_the_front_sends_is_what_the_worker_reads() -> None:
     async def conversation(worker: WorkerMailbox, front: Front) -> None:
         assert worker.drain() == []
-        for message in (REQUESTS, Requests(), Shutdown()):
+        for message in (REQUESTS, Requests(), Ping(), Shutdown()):
             front.mailbox.send(message)
-        assert await drained(worker, 3) == [REQUESTS, Requests(), Shutdown()]
+        assert await drained(worker, 4) == [REQUESTS, Requests(), Ping(), Shutdown()]
 
     talk(conversation)
 
 
 def test_what_the_worker_publishes_is_what_the_front_receives() -> None:
     async def conversation(worker: WorkerMailbox, front: Front) -> None:
-        for message in (READY, ROUND, Refusal("why")):
+        for message in (READY, ROUND, Pong(1 << 40), Refusal("why")):
             worker.publish(message)
-        await front.until(3)
-        assert front.received == [READY, ROUND, Refusal("why")]
+        await front.until(4)
+        assert front.received == [READY, ROUND, Pong(1 << 40), Refusal("why")]
 
     talk(conversation)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from helios.cache.content import Key
 from helios.frontend.request import PreparedRequest
-from helios.rounds import ProgramView, Sampling
+from helios.rounds import ProgramView, Sampling, Span
 from helios.schedule.gates import CacheView
 from helios.schedule.lanes import LaneView, Phase, RosterView
 from helios.schedule.queue import Waiting
@@ -15,6 +16,7 @@ from prepared.contract import Operation
 
 EOS: Final = 2
 VOCABULARY: Final = 100
+IDENTITY: Final = b"made up"
 
 PLAIN: Final = Sampling(
     seed=0,
@@ -36,6 +38,9 @@ def request(
     minimum_output: int = 0,
     eos_ids: tuple[int, ...] = (EOS,),
     sampling: Sampling = PLAIN,
+    salt: str = "",
+    spans: tuple[Span, ...] = (),
+    score_prompt: bool = False,
 ) -> PreparedRequest:
     """A request whose prompt nobody looks at."""
     return PreparedRequest(
@@ -45,6 +50,20 @@ def request(
         output_limit=output_limit,
         minimum_output=minimum_output,
         eos_ids=eos_ids,
+        salt=salt,
+        spans=spans,
+        score_prompt=score_prompt,
+    )
+
+
+def entry(number: int, asked: PreparedRequest, *, emitted: Sequence[int] = ()) -> Waiting:
+    """A request that arrived as the `number`th; it was preempted if it has emitted something."""
+    return Waiting(
+        arrival=number,
+        request=asked,
+        key=Key(identity=IDENTITY, salt=asked.salt),
+        emitted=tuple(emitted),
+        preempted=bool(emitted),
     )
 
 
@@ -54,14 +73,12 @@ def waiting(
     prompt_tokens: int = 3,
     output_limit: int = 4,
     emitted: Sequence[int] = (),
+    salt: str = "",
 ) -> Waiting:
-    """The request that arrived as the `number`th."""
+    """The request that arrived as the `number`th; all prompts begin alike."""
     prompt = range(10, 10 + prompt_tokens)
-    return Waiting(
-        arrival=number,
-        request=request(number, prompt=prompt, output_limit=output_limit),
-        emitted=tuple(emitted),
-    )
+    asked = request(number, prompt=prompt, output_limit=output_limit, salt=salt)
+    return entry(number, asked, emitted=emitted)
 
 
 def program(
@@ -85,7 +102,21 @@ PROGRAMS: Final = (
     program(4, Operation.DECODE, rows=2),
     program(5, Operation.DECODE, rows=4),
 )
-"""What a small model has."""
+"""What a small model has at least."""
+
+SLOT_PROGRAMS: Final = (
+    program(6, Operation.RESTORE, rows=4),
+    program(7, Operation.RESUME, rows=4),
+    program(8, Operation.PUBLISH_SNAPSHOT, rows=4),
+)
+MIXED: Final = program(9, Operation.MIXED, rows=4, row_tokens=8, packed=11)
+SCORED: Final = program(10, Operation.SCORED_PREFILL, rows=1, row_tokens=8)
+
+PROPOSING: Final = program(11, Operation.SPECULATIVE, rows=4, row_tokens=4)
+"""What decodes several tokens at once; a core that has it decodes with nothing else."""
+
+EVERY_PROGRAM: Final = (*PROGRAMS, *SLOT_PROGRAMS, MIXED, SCORED)
+"""What a model may have besides."""
 
 
 def lane(
@@ -98,6 +129,9 @@ def lane(
     pages: int = 0,
     in_flight: int = 0,
     output_left: int = 8,
+    restores: bool = False,
+    barrier: bool = False,
+    scores: bool = False,
 ) -> LaneView:
     """A lane as planning sees it; it arrived in the order of its slot unless that is said."""
     return LaneView(
@@ -109,6 +143,9 @@ def lane(
         pages=pages,
         in_flight=in_flight,
         output_left=output_left,
+        restores=restores,
+        barrier=barrier,
+        scores=scores,
     )
 
 

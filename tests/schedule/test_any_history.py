@@ -6,16 +6,23 @@ from collections.abc import Iterable
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 from msgspec.structs import replace
 
-from helios.rounds import Completion, Finish, Submission
-from helios.schedule.lanes import MOVES, Phase, Result
-from helios.values import Slot
-from tests.schedule.made import EOS, waiting
+from helios.rounds import Completion, Finish, ProgramView, Submission
+from helios.schedule.lanes import LIVE, MOVES, Phase, Result
+from helios.values import PageId, Slot
+from tests.schedule.made import EOS, EVERY_PROGRAM, MIXED, SLOT_PROGRAMS, waiting
 from tests.schedule.world import FRAMES, PAGE_TOKENS, World, plain_token
 
 PAGES, SLOTS = 6, 3
+OPTIONAL = (*SLOT_PROGRAMS, MIXED)
 MOST_TOKENS = PAGES * PAGE_TOKENS
 
 
@@ -53,18 +60,43 @@ class RosterUnderUse(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(slots=SLOTS, pages=PAGES, token=ending_token)
+        self.world: World
         self.asked: dict[int, tuple[int, int]] = {}  # prompt and limit of each request
         self.harmed: set[int] = set()  # cancelled, or in a bad record
         self.phases: dict[tuple[Slot, int], Phase] = {}  # by slot and age
         self.generations: dict[int, int] = {}
 
-    @rule(prompt=st.sampled_from((5, 5, MOST_TOKENS)), limit=st.sampled_from((24, 24, 9, 1)))
-    def arrive(self, prompt: int, limit: int) -> None:
+    @initialize(
+        missing=st.sets(st.sampled_from(sorted(OPTIONAL, key=lambda view: view.id))),
+        rows=st.integers(0, 2),
+        host_slots=st.sampled_from((0, 3)),
+    )
+    def begin(self, missing: set[ProgramView], rows: int, host_slots: int) -> None:
+        """Programs that a core may lack, and what the cache is made of."""
+        self.world = World(
+            slots=SLOTS,
+            pages=PAGES,
+            rows=rows,
+            host_slots=host_slots,
+            token=ending_token,
+            programs=tuple(view for view in EVERY_PROGRAM if view not in missing),
+        )
+
+    @rule(
+        prompt=st.sampled_from((5, 5, MOST_TOKENS)),
+        limit=st.sampled_from((24, 24, 9, 1)),
+        salt=st.sampled_from(("", "", "mine")),
+    )
+    def arrive(self, prompt: int, limit: int, salt: str) -> None:
         limit = min(limit, MOST_TOKENS - prompt + 1)
         number = len(self.asked) + 1
         self.asked[number] = (prompt, limit)
-        self.world.start(waiting(number, prompt_tokens=prompt, output_limit=limit))
+        self.world.start(waiting(number, prompt_tokens=prompt, output_limit=limit, salt=salt))
+
+    @rule(refused=st.integers(0, 3))
+    def copies_fail(self, refused: int) -> None:
+        """Every so-manieth copy to or from the host fails from now on; none at zero."""
+        self.world.copies = lambda transfer: not refused or transfer.ticket % refused > 0
 
     @rule(rounds=st.integers(1, 12))
     def go_on(self, rounds: int) -> None:
@@ -81,8 +113,8 @@ class RosterUnderUse(RuleBasedStateMachine):
         submission = self.world.submit()
         if submission is not None:
             self.look_at(submission)
-        for entry in self.world.preempted[before:]:
-            assert entry.arrival > min(self.alive(), default=0), "the oldest gave way"
+        for gone in self.world.preempted[before:]:
+            assert gone.arrival > min(self.alive(), default=0), "the oldest gave way"
 
     @precondition(lambda self: self.world.in_flight)
     @rule()
@@ -116,10 +148,17 @@ class RosterUnderUse(RuleBasedStateMachine):
     # ------------------------------------------------------------ promises
 
     @invariant()
+    def a_copy_that_fails_harms_who_needed_it(self) -> None:
+        self.harmed |= {
+            result.request
+            for result in self.endings()
+            if result.problem == "a page could not be brought back"
+        }
+
+    @invariant()
     def slots_and_pages_are_accounted_for(self) -> None:
         self.world.roster.audit()
-        held = sum(view.pages for view in self.world.roster.view().lanes)
-        assert held + self.world.free_pages == PAGES
+        assert self.world.pages.free + self.held_pages() == PAGES
         assert len(self.world.roster.view().lanes) + self.world.roster.view().free_slots == SLOTS
 
     @invariant()
@@ -153,6 +192,8 @@ class RosterUnderUse(RuleBasedStateMachine):
             assert told == whole[: len(told)]
             endings = self.world.endings(number)
             assert len(endings) <= 1
+            if endings and endings[0].problem is not None:
+                continue
             if endings and number not in self.harmed:
                 assert told == whole
                 assert endings[0].finish is self.right_finish(whole)
@@ -160,11 +201,17 @@ class RosterUnderUse(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.world.run()
         assert self.world.free_pages == PAGES
+        self.world.roster.cache.forget_all()
+        assert (self.world.pages.free, self.world.rows.free) == (PAGES, self.world.rows.total)
         assert self.world.roster.view().free_slots == SLOTS
         for number in set(self.asked) - self.harmed:
             assert len(self.world.endings(number)) == 1, "a request without an answer"
 
     # ------------------------------------------------------------- looking
+
+    def held_pages(self) -> int:
+        """Pages that lanes or the prefix tree hold."""
+        return sum(self.world.pages.holders(PageId(page)) > 0 for page in range(PAGES))
 
     def right_finish(self, tokens: tuple[int, ...]) -> Finish:
         """Why a request with these tokens ends."""
@@ -189,11 +236,7 @@ class RosterUnderUse(RuleBasedStateMachine):
 
     def alive(self) -> set[int]:
         """Requests whose lanes go on."""
-        return {
-            view.arrival
-            for view in self.world.roster.view().lanes
-            if view.phase is not Phase.DRAINING
-        }
+        return {view.arrival for view in self.world.roster.view().lanes if view.phase in LIVE}
 
 
 TestRosterUnderUse = RosterUnderUse.TestCase

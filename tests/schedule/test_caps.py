@@ -25,6 +25,7 @@ AMPLE = Budget(
         pytest.param(replace(AMPLE, free_pages=3), 12, id="free_pages"),
         pytest.param(replace(AMPLE, free_pages=3, held_pages=2), 20, id="pages_it_holds_too"),
         pytest.param(replace(AMPLE, free_pages=0), 0, id="no_page"),
+        pytest.param(replace(AMPLE, gap_tokens=6), 6, id="the_gap_of_those_who_wait"),
     ],
 )
 def test_each_reason_alone_limits_a_chunk(budget: Budget, tokens: int) -> None:

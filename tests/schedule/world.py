@@ -1,127 +1,37 @@
-"""A roster with a queue above it and, below it, a device that does exactly what it is told.
-
-The device is a model of the treaty, not of any hardware: it keeps what it was fed and which
-pages it knows, and refuses (AssertionError) what no device could do.  Its token is a function
-of the position alone, so that a request's tokens do not depend on its fate.
-"""
+"""A roster with a queue above it and, below it, a device that does exactly what it is told."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from helios.cache.pages import PagePool, pages_for
-from helios.rounds import Admission, Completion, LaneRecord, LaneWork, ProgramView, Submission
-from helios.schedule.gates import Admitted, admit
-from helios.schedule.lanes import LaneView, Plan, Preempt, Result
-from helios.schedule.plan import plan_round
+from helios.cache.host import Direction, Transfer
+from helios.cache.pages import PagePool
+from helios.cache.prefix import PrefixTree
+from helios.cache.rows import row_pool
+from helios.rounds import Completion, ProgramView, Submission
+from helios.schedule.gates import Admitted, Gate
+from helios.schedule.lanes import LaneView, Plan, Preempt, Result, Reuse
+from helios.schedule.plan import by_operation, plan_round
 from helios.schedule.queue import Queue, Waiting
-from helios.schedule.roster import Roster
-from helios.values import Generation, PageId, RequestId, Slot
+from helios.schedule.roster import Hear, Masks, Roster, keep_all
+from helios.values import RequestId, Slot
 from prepared.contract import Operation
-from prepared.manifest import FinishBits
+from tests.schedule.device import (
+    PAGE_TOKENS,
+    Change,
+    HonestDevice,
+    failed,
+    plain_token,
+    unchanged,
+)
 from tests.schedule.made import PROGRAMS, VOCABULARY
 
-PAGE_TOKENS: Final = 4
+__all__ = ["FRAMES", "PAGE_TOKENS", "Change", "World", "failed", "plain_token"]
+
 FRAMES: Final = 2
-
-Change = Callable[[Completion], Completion]
-
-
-def plain_token(position: int) -> int:
-    """A token that ends nothing."""
-    return 30 + position % 60
-
-
-@dataclass(slots=True)
-class Row:
-    """What the device keeps of a slot."""
-
-    admission: Admission
-    generation: Generation
-    history: list[int] = field(default_factory=list)
-    pages: dict[int, PageId] = field(default_factory=dict)
-    pending: int | None = None
-    emitted: int = 0
-    finish: int = 0
-
-
-@dataclass(slots=True)
-class HonestDevice:
-    """Plays submissions in order."""
-
-    token: Callable[[int], int] = plain_token
-    rows: dict[Slot, Row] = field(default_factory=dict)
-
-    def play(self, submission: Submission, operation: Operation) -> Completion:
-        """What the device says of a submission."""
-        records = tuple(self.lane(work, operation) for work in submission.lanes)
-        return Completion(
-            sequence=submission.sequence,
-            frame=submission.frame,
-            program=submission.program,
-            status=0,
-            rows=len(records),
-            lanes=records,
-        )
-
-    def lane(self, work: LaneWork, operation: Operation) -> LaneRecord:
-        """Feed a lane, and sample if it is told to."""
-        if operation is Operation.INITIALIZE:
-            assert work.admission is not None, "a slot that changes hands is told of it"
-            self.rows[work.slot] = Row(work.admission, work.generation)
-        row = self.rows[work.slot]
-        self.feed(row, work, operation)
-        tokens: tuple[int, ...] = ()
-        if work.samples and not row.finish:
-            tokens = (self.token(len(row.history)),)
-            row.pending = tokens[0]
-            row.emitted += 1
-            row.finish = self.finish_of(row)
-        return LaneRecord(
-            slot=work.slot,
-            generation=row.generation,
-            consumed=len(row.history),
-            emitted=len(tokens),
-            tokens=tokens,
-            offered=0,
-            accepted=0,
-            cursor=-1,
-            reserved=-1,
-            finish=row.finish,
-        )
-
-    def feed(self, row: Row, work: LaneWork, operation: Operation) -> None:
-        """Consume prompt tokens, or the pending one."""
-        assert row.generation == work.generation, "another request's slot"
-        assert work.start == len(row.history), "positions follow one another"
-        if operation is Operation.DECODE:
-            assert row.pending is not None, "nothing to consume"
-            row.history.append(row.pending)
-        else:
-            row.history.extend(work.tokens)
-        assert work.endpoint == len(row.history)
-        for entry in work.new_pages:
-            assert entry.index not in row.pages, "an entry that the device knows"
-            row.pages[entry.index] = entry.page
-        pages = pages_for(work.endpoint, page_tokens=PAGE_TOKENS)
-        assert set(range(pages)) <= set(row.pages), "a position without a page"
-
-    def finish_of(self, row: Row) -> int:
-        """Why the row ends with its pending token, if it does."""
-        bits = FinishBits(0)
-        if row.pending in row.admission.eos_ids:
-            bits |= FinishBits.END_OF_SEQUENCE
-        if row.emitted >= row.admission.output_limit:
-            bits |= FinishBits.OUTPUT_LIMIT
-        return int(bits)
-
-
-def unchanged(completion: Completion) -> Completion:
-    """An honest record."""
-    return completion
+GAP_TOKENS: Final = 64
 
 
 class World:
@@ -132,35 +42,77 @@ class World:
         *,
         slots: int = 4,
         pages: int = 32,
+        rows: int = 4,
+        host_slots: int = 0,
         token: Callable[[int], int] = plain_token,
         programs: Sequence[ProgramView] = PROGRAMS,
+        group: int = 1,
     ) -> None:
+        self.pages, self.rows = PagePool(pages), row_pool(rows)
+        cache = PrefixTree(self.pages, self.rows, page_tokens=PAGE_TOKENS, host_slots=host_slots)
+        self.programs = by_operation(programs)
         self.roster = Roster(
-            slots=slots, vocabulary=VOCABULARY, page_tokens=PAGE_TOKENS, pool=PagePool(pages)
+            slots=slots,
+            vocabulary=VOCABULARY,
+            cache=cache,
+            operations=frozenset(self.programs),
         )
         self.queue = Queue()
-        self.device = HonestDevice(token)
-        self.programs = programs
+        self.device = HonestDevice(
+            lambda slot: self.asked[self.roster.request_in(slot)], self.pages.holders, token, group
+        )
+        self.asked: dict[RequestId, Waiting] = {}
         self.in_flight: deque[tuple[Submission, Completion]] = deque()
+        self.operations: list[Operation] = []
         self.results: list[Result] = []
         self.preempted: list[Waiting] = []
-        self.last: Operation | None = None
+        self.reused: dict[int, list[Reuse]] = {}
+        self.copies: Callable[[Transfer], bool] = lambda _transfer: True
+
+    # ------------------------------------------------------------- coming
 
     def start(self, *entries: Waiting) -> None:
         """Requests arrive; those that can become lanes do."""
         for entry in entries:
+            self.asked[entry.request.id] = entry
             self.queue.add(entry)
         self.admit()
 
-    def admit(self) -> None:
+    def admit(self) -> Gate | None:
         """Give free slots to the oldest requests that the cache can hold."""
-        while (entry := self.queue.first()) is not None and self.roster.view().free_slots:
-            lanes = len(self.roster.view().lanes)
-            if admit(entry, self.roster.cache_view(), reserved_pages=lanes) != Admitted():
-                return
-            self.roster.admit(self.queue.take_first())
+        while (entry := self.queue.first()) is not None and self.roster.free_slots:
+            gate = self.roster.admit(entry)
+            if not isinstance(gate, Admitted):
+                return gate
+            self.queue.take_first()
+            self.reused.setdefault(entry.request.id, []).append(gate.reuse)
+            if not self.copy(gate.reuse.loads):
+                result = self.roster.fail(entry.request.id, "a page could not be brought back")
+                assert result is not None
+                self.results.append(result)
+        return None
 
-    def submit(self) -> Submission | None:
+    def copy(self, transfers: Iterable[Transfer]) -> bool:
+        """Copy pages to the host and back; whether all went well."""
+        every = True
+        for transfer in transfers:
+            well = self.copies(transfer)
+            if well:
+                out = transfer.direction is Direction.TO_HOST
+                move = self.device.save if out else self.device.load
+                move(transfer.page, transfer.slot)
+            self.roster.copied(transfer, well=well)
+            every &= well
+        return every
+
+    # ------------------------------------------------------------- rounds
+
+    @property
+    def last(self) -> Operation | None:
+        """The latest operation."""
+        return self.operations[-1] if self.operations else None
+
+    def submit(self, masks: Masks | None = None) -> Submission | None:
         """Submit the next round, if there is one and a frame for it."""
         if len(self.in_flight) == FRAMES:
             return None
@@ -169,16 +121,21 @@ class World:
             return None
         busy = {submission.frame for submission, _ in self.in_flight}
         frame = min(set(range(FRAMES)) - busy)
-        submission = self.roster.commit(plan, frame)
-        self.last = plan.program.operation
-        self.in_flight.append((submission, self.device.play(submission, self.last)))
+        self.copy(self.roster.spill(self.roster.pages_wanted(plan)))
+        submission = self.roster.commit(plan, frame, masks or {})
+        self.operations.append(plan.program.operation)
+        self.in_flight.append((submission, self.device.play(submission, self.operations[-1])))
         return submission
 
     def plan(self) -> Plan | None:
         """The next round; lanes give way until there is one."""
         while True:
             plan = plan_round(
-                self.roster.view(), self.roster.cache_view(), self.programs, last=self.last
+                self.roster.view(),
+                self.roster.cache_view(),
+                self.programs,
+                last=self.last,
+                gap_tokens=GAP_TOKENS,
             )
             if not isinstance(plan, Preempt):
                 return plan
@@ -191,10 +148,10 @@ class World:
         self.queue.add(entry)
         return entry
 
-    def settle(self, change: Change = unchanged) -> list[Result]:
+    def settle(self, change: Change = unchanged, hear: Hear = keep_all) -> list[Result]:
         """The oldest submission passes its fence; its record may be changed on the way."""
         _, completion = self.in_flight.popleft()
-        news = list(self.roster.settle(change(completion)))
+        news = list(self.roster.settle(change(completion), hear))
         self.results += news
         return news
 
@@ -216,8 +173,11 @@ class World:
             self.admit()
             while self.submit() is not None:
                 pass
-            assert self.in_flight, "everything stands still"
-            self.settle()
+            if self.in_flight:
+                self.settle()
+            else:
+                assert not len(self.queue), "everything stands still"
+                assert not self.roster.view().lanes, "everything stands still"
             self.roster.audit()
 
     # ------------------------------------------------------------ looking
@@ -241,6 +201,10 @@ class World:
             for result in self.results
             if result.request == number and result.finish is not None
         ]
+
+    def reuse(self, number: int) -> Reuse:
+        """What a request found when it came last."""
+        return self.reused[number][-1]
 
     @property
     def free_pages(self) -> int:

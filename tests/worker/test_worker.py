@@ -20,7 +20,7 @@ from tests.worker.world import (
 )
 
 HELLO = Line(tokens=(40, 41, 42))
-READY = Ready(slots=4, pages=64, page_tokens=4, memory={}, image="scripted", stages=())
+READY = Ready(slots=4, pages=64, page_tokens=4, snapshots=0, memory={}, image="scripted", stages=())
 
 
 def line(length: int, *, first: int = 40, end: str = "eos", delay_ns: int = 0) -> Line:
@@ -137,7 +137,7 @@ def test_a_request_whose_execution_fails_is_told_so(place: int) -> None:
     world.run()
     assert world.tokens(1) == (40, 41, 42, 43)[:place]
     assert world.ending(1).finish is Finish.FAILED
-    assert world.ending(1).problem == "completion status: found 1, expected 0"
+    assert world.ending(1).problem == "the device reports that execution failed"
     assert world.is_empty()
 
 
@@ -163,7 +163,7 @@ def test_the_oldest_is_never_put_back_and_everybody_finishes() -> None:
     admissions = world.admissions()
     assert admissions.count(request(1).id) == 1
     assert len(admissions) > 4, "the cache was large enough for all"
-    assert sum(message.preempted for message in world.rounds()) == len(admissions) - 4
+    assert world.rounds()[-1].totals.preempted == len(admissions) - 4
     for number in (1, 2, 3, 4):
         assert world.tokens(number) == lines[number - 1].tokens
         assert world.finish(number) is Finish.OUTPUT_LIMIT
@@ -204,7 +204,7 @@ def test_a_round_is_told_in_one_message_and_counted() -> None:
     prompts = sum(step.tokens for step in steps if step.operation == "prefill")
     assert prompts == 10
     last = told[-1].gauges
-    assert (last.waiting, last.lanes, last.free_pages) == (0, 0, world.pages)
+    assert (last.waiting, last.lanes, last.free_pages + last.idle_pages) == (0, 0, world.pages)
 
 
 def test_a_new_prompt_does_not_wait_for_the_answers_before_it() -> None:

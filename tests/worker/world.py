@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 from msgspec.structs import replace
 
@@ -16,10 +16,12 @@ from helios.bootstrap.model import build_worker
 from helios.device.api import Geometry
 from helios.device.scripted import Line, ScriptedDevice
 from helios.execute.completion import CompletionReader
+from helios.frontend.grammar.matcher import LateGrammars
 from helios.frontend.request import PreparedRequest
+from helios.judges import Tools
 from helios.mailbox import News, Requests, Round, ToFront, ToWorker
 from helios.rounds import Finish
-from helios.values import ProgramId, RequestId, Slot
+from helios.values import HostSlot, PageId, ProgramId, RequestId, Slot
 from helios.worker import Worker
 from ignition.plan.assemble import Machine, assemble
 from ignition.plan.launches import LaunchList
@@ -31,11 +33,24 @@ from prepared.manifest import ExecutionManifest, Target
 from tests.treaty.frontends import text_frontend
 
 VOCABULARY: Final = 100
+
+
+def none_here() -> NoReturn:
+    """Requests of these worlds have neither grammars nor stops."""
+    raise AssertionError("no request wants a tokenizer")
+
+
+NO_TOOLS: Final = Tools(grammars=LateGrammars(none_here), make_decoder=none_here)
 MOST_TURNS: Final = 20_000
 
 
 def text_extents(
-    *, lanes: int = 4, prefill_tokens: int = 16, context_tokens: int = 64, page_tokens: int = 4
+    *,
+    lanes: int = 4,
+    prefill_tokens: int = 16,
+    context_tokens: int = 64,
+    page_tokens: int = 4,
+    speculative_tokens: int = 1,
 ) -> TextExtents:
     """Sizes of a text model whose histories are next to nothing."""
     return TextExtents(
@@ -48,6 +63,7 @@ def text_extents(
         key_heads=1,
         width=16,
         history=ElementType.FLOAT32,
+        speculative_tokens=speculative_tokens,
     )
 
 
@@ -175,6 +191,14 @@ class WatchedDevice:
         """See `Device`."""
         return self.device.wait(finished, nanoseconds=nanoseconds)
 
+    def save(self, page: PageId, slot: HostSlot) -> bool:
+        """See `Device`."""
+        return self.device.save(page, slot)
+
+    def load(self, page: PageId, slot: HostSlot) -> bool:
+        """See `Device`."""
+        return self.device.load(page, slot)
+
     def memory(self) -> dict[str, int]:
         """See `Device`."""
         return self.device.memory()
@@ -204,7 +228,7 @@ class World:
         extents = extents or text_extents()
         model, manifest = scripted_model(extents)
         self.clock, self.mailbox, self.pages = Clock(), MemoryMailbox(), pages
-        geometry = Geometry(slots=extents.lanes, pages=pages, snapshots=0)
+        geometry = Geometry(slots=extents.lanes, pages=pages, snapshots=max(1, pages // 8))
         device = ScriptedDevice(
             execution=replace(manifest, frames=frames),
             model=model,
@@ -215,7 +239,16 @@ class World:
             request_in=lambda slot: self.worker.roster.request_in(slot),
         )
         self.device = WatchedDevice(device)
-        self.worker: Worker = build_worker(model, self.device, geometry, self.mailbox)
+        self.worker: Worker = build_worker(
+            model,
+            self.device,
+            geometry,
+            self.mailbox,
+            NO_TOOLS,
+            identity=b"made up",
+            gap_ns=100_000_000,
+            clock=self.clock,
+        )
         self.asked: dict[RequestId, PreparedRequest] = {}
 
     def submit(self, *requests: PreparedRequest) -> None:
@@ -282,7 +315,7 @@ class World:
         return [
             request
             for played in self.device.played
-            if played.operation is Operation.INITIALIZE
+            if played.operation in (Operation.INITIALIZE, Operation.RESTORE)
             for request in played.requests
         ]
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from helios.values import ProgramId
+from helios.values import HostSlot, PageId, ProgramId
 from prepared.manifest import Buffer, BufferRole, ExecutionManifest
 
 ReadExecutable = Callable[[str], bytes]
@@ -24,6 +24,7 @@ class Geometry(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     pages: int
     snapshots: int
+    host_slots: int = 0  # pages that fit the host tier
 
     def nbytes(self, buffer: Buffer, *, frames: int, threads: int) -> int:
         """Bytes of a whole buffer."""
@@ -73,6 +74,12 @@ class Device(Protocol):
 
     def wait(self, finished: int, *, nanoseconds: int) -> int:
         """Wait until more than `finished` submissions are finished, or for so long."""
+
+    def save(self, page: PageId, slot: HostSlot) -> bool:
+        """Copy a page to a slot of the host tier; whether it went well."""
+
+    def load(self, page: PageId, slot: HostSlot) -> bool:
+        """Copy a slot of the host tier to a page; whether it went well."""
 
     def memory(self) -> dict[str, int]:
         """Bytes of each buffer, as allocated."""

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from helios.device.api import Geometry, Resources
-from helios.values import ProgramId, StartRefused
+from helios.device.host_pages import HostPages
+from helios.values import HostSlot, PageId, ProgramId, StartRefused
 from prepared.manifest import BufferRole, CodeImage, ExecutionManifest, Launch
 
 HUGE_NBYTES: Final = 2 << 20
@@ -140,6 +141,7 @@ class CpuDevice:
             if buffer.role is BufferRole.WEIGHT:
                 assert buffer.resource is not None
                 resources.weights(buffer.resource, self._memory[buffer.name].view)
+        self._host = HostPages(manifest, geometry, self.resident)
         self._units = {buffer.name: buffer.nbytes for buffer in manifest.buffers}
         bind = cache(self._bind)  # capacities of an operation share their launches
         self._programs = [
@@ -246,9 +248,19 @@ class CpuDevice:
         )
         return self.finished()
 
+    def save(self, page: PageId, slot: HostSlot) -> bool:
+        """See `Device`."""
+        self._host.save(page, slot)
+        return True
+
+    def load(self, page: PageId, slot: HostSlot) -> bool:
+        """See `Device`."""
+        self._host.load(page, slot)
+        return True
+
     def memory(self) -> dict[str, int]:
         """See `Device`."""
-        return dict(self.sizes)
+        return {**self.sizes, **self._host.sizes}
 
     def describe(self) -> str:
         """See `Device`."""

@@ -11,7 +11,8 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from helios.device.api import Geometry, Resources
-from helios.values import ProgramId, StartRefused
+from helios.device.host_pages import HostPages
+from helios.values import HostSlot, PageId, ProgramId, StartRefused
 from prepared.manifest import BufferRole, ExecutionManifest, Kernel
 
 GROUP: Final = "helios.meanings"
@@ -52,6 +53,7 @@ class ReferenceDevice:
         for buffer in manifest.buffers:
             if buffer.role is BufferRole.WEIGHT and buffer.resource is not None:
                 resources.weights(buffer.resource, self._memory[buffer.name])
+        self._host = HostPages(manifest, geometry, self.resident)
         self._finished = 0
 
     @property
@@ -100,9 +102,20 @@ class ReferenceDevice:
         del finished, nanoseconds
         return self._finished
 
+    def save(self, page: PageId, slot: HostSlot) -> bool:
+        """See `Device`."""
+        self._host.save(page, slot)
+        return True
+
+    def load(self, page: PageId, slot: HostSlot) -> bool:
+        """See `Device`."""
+        self._host.load(page, slot)
+        return True
+
     def memory(self) -> dict[str, int]:
         """See `Device`."""
-        return {name: len(view) for name, view in self._memory.items()}
+        sizes = {name: len(view) for name, view in self._memory.items()}
+        return {**sizes, **self._host.sizes}
 
     def describe(self) -> str:
         """See `Device`."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from helios.device.api import Device
 from helios.execute.destinations import cells_of
-from helios.rounds import Completion, LaneRecord
+from helios.rounds import Completion, LaneRecord, LaneWork, Score
 from prepared.contract import ELEMENT_BYTES
-from prepared.manifest import CompletionField
+from prepared.manifest import CompletionField, FinishBits
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,44 @@ class Column:
     def at(self, lane: int) -> int:
         """The value of a lane; the record's own fields are lane 0."""
         return int(self.cells[lane * self.step])
+
+    def first(self, count: int) -> list[int]:
+        """The first value of each of the first rows."""
+        found: list[int] = self.cells[: count * self.step : self.step].tolist()
+        return found
+
+    def row(self, index: int, count: int) -> tuple[Any, ...]:
+        """The first values of a row, no more than it has."""
+        start = index * self.step
+        return tuple(self.cells[start : start + min(count, self.width)])
+
+
+FORBIDDEN: Final = int(FinishBits.FORBIDDEN_TOKEN)  # a flag's own arithmetic is slow
+
+Places = tuple[CompletionField, CompletionField, CompletionField]
+LANE_SCORE: Final[Places] = (
+    CompletionField.LANE_LOGPROB,
+    CompletionField.LANE_TOP_IDS,
+    CompletionField.LANE_TOP_LOGPROBS,
+)
+TOKEN_SCORE: Final[Places] = (
+    CompletionField.TOKEN_LOGPROB,
+    CompletionField.TOKEN_TOP_IDS,
+    CompletionField.TOKEN_TOP_LOGPROBS,
+)
+
+
+PLAIN: Final = (
+    CompletionField.LANE_SLOT,
+    CompletionField.LANE_GENERATION,
+    CompletionField.LANE_CONSUMED,
+    CompletionField.LANE_EMITTED,
+    CompletionField.LANE_OFFERED,
+    CompletionField.LANE_ACCEPTED,
+    CompletionField.LANE_DRAFT_CURSOR,
+    CompletionField.LANE_RESERVED,
+    CompletionField.LANE_FINISH,
+)
 
 
 class CompletionReader:
@@ -39,8 +81,8 @@ class CompletionReader:
                 cells_of(cells, slot.element), slot.row_stride // size, slot.row_elements
             )
 
-    def read(self) -> Completion:
-        """The record as it is now."""
+    def read(self, asked: Sequence[LaneWork] = ()) -> Completion:
+        """The record as it is now; log-probabilities only of lanes that asked for them."""
         columns = self.columns
         rows = columns[CompletionField.RECORD_ROWS].at(0)
         return Completion(
@@ -49,24 +91,67 @@ class CompletionReader:
             program=columns[CompletionField.RECORD_PROGRAM].at(0),
             status=columns[CompletionField.RECORD_STATUS].at(0),
             rows=rows,
-            lanes=tuple(self.lane(index) for index in range(min(rows, self.most_rows))),
+            lanes=self.lanes(min(rows, self.most_rows), asked),
         )
 
-    def lane(self, index: int) -> LaneRecord:
-        """One lane's part."""
+    def lanes(self, count: int, asked: Sequence[LaneWork]) -> tuple[LaneRecord, ...]:
+        """Every lane's part."""
+        records, first = self.records(count), 0
+        if any(work.logprobs is not None or work.targets for work in asked):
+            for index, work in enumerate(asked[:count]):
+                records[index] = self.scored(records[index], work, index=index, first=first)
+                first += work.rows
+        return tuple(records)
+
+    def scored(self, record: LaneRecord, work: LaneWork, *, index: int, first: int) -> LaneRecord:
+        """A lane's part with its log-probabilities; its rows begin with packed token `first`."""
+        count = work.logprobs or 0
+        logprob, top = None, record.top
+        if work.logprobs is not None and record.tokens:
+            score = self.score(LANE_SCORE, index, count)
+            logprob, top = score.logprob, score.top
+        scores = (
+            None if target < 0 else self.score(TOKEN_SCORE, first + row, count)
+            for row, target in enumerate(work.targets)
+        )
+        return replace(record, logprob=logprob, top=top, scores=tuple(scores))
+
+    def score(self, places: Places, index: int, count: int) -> Score:
+        """A log-probability and up to `count` alternatives; the first negative id ends them."""
+        chosen, ids, values = (self.columns[place] for place in places)
+        pairs = zip(ids.row(index, count), values.row(index, count), strict=True)
+        top = tuple(takewhile(lambda pair: pair[0] >= 0, pairs))
+        return Score(logprob=chosen.row(index, 1)[0], top=top)
+
+    # hot
+    def records(self, count: int) -> list[LaneRecord]:
+        """The plain part of every lane's record, read a column at a time."""
         columns = self.columns
         tokens = columns[CompletionField.LANE_TOKENS]
-        emitted = columns[CompletionField.LANE_EMITTED].at(index)
-        start = index * tokens.step
-        return LaneRecord(
-            slot=columns[CompletionField.LANE_SLOT].at(index),
-            generation=columns[CompletionField.LANE_GENERATION].at(index),
-            consumed=columns[CompletionField.LANE_CONSUMED].at(index),
-            emitted=emitted,
-            tokens=tuple(tokens.cells[start : start + min(emitted, tokens.width)]),
-            offered=columns[CompletionField.LANE_OFFERED].at(index),
-            accepted=columns[CompletionField.LANE_ACCEPTED].at(index),
-            cursor=columns[CompletionField.LANE_DRAFT_CURSOR].at(index),
-            reserved=columns[CompletionField.LANE_RESERVED].at(index),
-            finish=columns[CompletionField.LANE_FINISH].at(index),
-        )
+        return [
+            LaneRecord(
+                slot=slot,
+                generation=generation,
+                consumed=consumed,
+                emitted=emitted,
+                tokens=tokens.row(index, emitted),
+                offered=offered,
+                accepted=accepted,
+                cursor=cursor,
+                reserved=reserved,
+                finish=finish,
+                forbidden=tokens.at(index) if finish & FORBIDDEN else None,
+            )
+            for (
+                index,
+                slot,
+                generation,
+                consumed,
+                emitted,
+                offered,
+                accepted,
+                cursor,
+                reserved,
+                finish,
+            ) in zip(range(count), *(columns[name].first(count) for name in PLAIN), strict=True)
+        ]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from helios.device.api import Device
+from helios.frontend.images.tensors import OUTPUTS
+from helios.rounds import MOST_LOGIT_BIAS
 from helios.values import StartRefused
 from prepared.contract import (
     ELEMENT_BYTES,
@@ -40,6 +42,8 @@ INTEGERS: Final = frozenset(
 )
 FLAGS: Final = INTEGERS | {ElementType.UINT8, ElementType.UINT16}
 
+SIGNED: Final = frozenset({ElementType.INT32, ElementType.INT64})
+
 ELEMENTS: Final[Mapping[ValueSource, frozenset[ElementType]]] = {
     **dict.fromkeys(
         (
@@ -49,12 +53,28 @@ ELEMENTS: Final[Mapping[ValueSource, frozenset[ElementType]]] = {
             ValueSource.REPETITION_PENALTY,
             ValueSource.PRESENCE_PENALTY,
             ValueSource.FREQUENCY_PENALTY,
+            ValueSource.LOGIT_BIAS_VALUES,
         ),
         frozenset({ElementType.FLOAT32}),
     ),
     ValueSource.SAMPLING_DECISION: FLAGS,
     ValueSource.SEED_BITS: frozenset({ElementType.UINT64}),
-    ValueSource.EOS_IDS: frozenset({ElementType.INT32, ElementType.INT64}),
+    **dict.fromkeys(
+        (
+            ValueSource.EOS_IDS,
+            ValueSource.RESTORE_SOURCE,
+            ValueSource.RESTORE_PAGE,
+            ValueSource.LOGIT_BIAS_IDS,
+            ValueSource.LOGPROB_COUNT,
+            ValueSource.SCORED_TARGET_TOKENS,
+            ValueSource.POSITION_DELTA,
+            ValueSource.IMAGE_FEATURE_INDICES,
+            ValueSource.IMAGE_CONTEXT_INDICES,
+        ),
+        SIGNED,
+    ),
+    ValueSource.IMAGE_TOKEN_MASK: FLAGS,
+    ValueSource.GRAMMAR_MASK: frozenset({ElementType.UINT32}),
     ValueSource.PROMPT_HISTOGRAM: frozenset({ElementType.UINT16}),
     ValueSource.CONSTANT: FLAGS,
     ValueSource.INACTIVE_PADDING: FLAGS,
@@ -62,7 +82,14 @@ ELEMENTS: Final[Mapping[ValueSource, frozenset[ElementType]]] = {
 """Types that hold every value of a source; `INTEGERS` where nothing is said."""
 
 UNSHIFTED: Final = frozenset(
-    {ValueSource.EOS_IDS, ValueSource.PROMPT_HISTOGRAM, ValueSource.INACTIVE_PADDING}
+    {
+        ValueSource.EOS_IDS,
+        ValueSource.PROMPT_HISTOGRAM,
+        ValueSource.INACTIVE_PADDING,
+        ValueSource.LOGIT_BIAS_IDS,
+        ValueSource.GRAMMAR_MASK,
+        ValueSource.IMAGE_TENSOR,
+    }
 )
 """Sources that are not integers one by one, so that a declared offset means nothing."""
 
@@ -81,6 +108,14 @@ class Destination:
     row_elements: int
     rows: int
     binding: ValueBinding
+
+
+# hot
+def put_packed(to: Destination, values: array[int]) -> None:
+    """Packed token values, one after another (HV-14)."""
+    if to.binding.offset:
+        values = array(values.typecode, (value + to.binding.offset for value in values))
+    to.cells[: len(values)] = memoryview(values)
 
 
 def destination_of(
@@ -121,7 +156,7 @@ def check_destination(
 def check_numbers(binding: ValueBinding, transport: Transport, *, at: str) -> None:
     """The destination's type holds every value of the source."""
     name, element = binding.source.name, transport.element
-    elements = ELEMENTS.get(binding.source, INTEGERS)
+    elements = elements_of(binding, at=at)
     if element not in elements:
         raise StartRefused(
             f"{at}.destination: found {element.name}, expected one of "
@@ -144,6 +179,18 @@ def check_numbers(binding: ValueBinding, transport: Transport, *, at: str) -> No
             ) from None
 
 
+def elements_of(binding: ValueBinding, *, at: str) -> frozenset[ElementType]:
+    """Types that hold every value of a binding's source."""
+    if binding.image_tensor is None:
+        return ELEMENTS.get(binding.source, INTEGERS)
+    output = OUTPUTS.get(binding.image_tensor)
+    if output is None:
+        raise StartRefused(
+            f"{at}.image_tensor: found {binding.image_tensor!r}, expected one of {sorted(OUTPUTS)}"
+        )
+    return frozenset({output.element})
+
+
 def check_rows(
     binding: ValueBinding, transport: Transport, graph: GraphContract, *, at: str
 ) -> None:
@@ -155,8 +202,9 @@ def check_rows(
             "destination; physical rows are resident and nothing else is"
         )
     size, stride = ELEMENT_BYTES[transport.element], transport.row_stride
-    if binding.indexing is Indexing.PACKED_TOKEN and stride != size:
-        raise StartRefused(f"{at}.destination: rows {stride} bytes apart, expected {size}")
+    row = size * transport.row_elements
+    if binding.indexing is Indexing.PACKED_TOKEN and stride != row:
+        raise StartRefused(f"{at}.destination: rows {stride} bytes apart, expected {row}")
     if stride % size:
         raise StartRefused(
             f"{at}.destination: rows {stride} bytes apart, expected a multiple of {size}"
@@ -178,10 +226,19 @@ def check_width(
 ) -> None:
     """The destination's rows are as wide as the source's."""
     source, width = binding.source, 1
+    geometry = model.frontend.images.geometry
     if source is ValueSource.EOS_IDS:
         width = max(transport.row_elements, len(model.frontend.eos_token_ids))
+    elif source in (ValueSource.LOGIT_BIAS_IDS, ValueSource.LOGIT_BIAS_VALUES):
+        width = max(transport.row_elements, MOST_LOGIT_BIAS)
+    elif source is ValueSource.GRAMMAR_MASK:
+        width = model.vocabulary.mask_words
     elif source is ValueSource.PROMPT_HISTOGRAM:
         width = model.vocabulary.histogram_width
+    elif source is ValueSource.PROMPT_POSITIONS and model.vision is not None:
+        width = model.vision.position_axes
+    elif binding.image_tensor is not None and geometry is not None:
+        width = OUTPUTS[binding.image_tensor].row_elements(geometry)
     elif source is ValueSource.PAGE_TABLE:
         assert binding.page_table is not None
         view = model.cache.page_tables[binding.page_table]

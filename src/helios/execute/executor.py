@@ -43,8 +43,8 @@ class Executor:
         frames = range(manifest.frames)
         self._headers = [device.staging(manifest.header.buffer, frame) for frame in frames]
         self._readers = [CompletionReader(device, frame) for frame in frames]
-        self._in_flight: deque[int] = deque()  # frames, oldest first
-        self._finished = 0
+        self._in_flight: deque[Submission] = deque()  # oldest first
+        self._finished = device.finished()  # what ran before is not ours
 
     @property
     def in_flight(self) -> int:
@@ -53,25 +53,37 @@ class Executor:
 
     def free_frames(self) -> list[int]:
         """Frames that hold no submission."""
-        return [frame for frame in range(len(self._headers)) if frame not in self._in_flight]
+        held = {submission.frame for submission in self._in_flight}
+        return [frame for frame in range(len(self._headers)) if frame not in held]
 
     # hot
     def submit(self, submission: Submission) -> None:
         """Pack a round into its frame and start it."""
+        assert not self._masks_in_flight(submission), "a mask in use would be overwritten"
         header, staging = self.device.manifest.header, self._headers[submission.frame]
         self._packings[submission.program].pack(submission)
         struct.pack_into("<Q", staging, header.sequence_offset, submission.sequence)
         struct.pack_into("<I", staging, header.frame_offset, submission.frame)
         struct.pack_into("<I", staging, header.program_offset, submission.program)
-        self._in_flight.append(submission.frame)
+        if not self._in_flight:
+            self._finished = self.device.finished()  # whatever else ran on it is not ours
+        self._in_flight.append(submission)
         self.device.submit(submission.program, submission.frame)
+
+    def _masks_in_flight(self, submission: Submission) -> bool:
+        """Whether a lane that brings a mask is still in another frame, which reads the old one."""
+        constrained = {lane.slot for lane in submission.lanes if lane.mask is not None}
+        return bool(constrained) and any(
+            lane.slot in constrained for other in self._in_flight for lane in other.lanes
+        )
 
     def finished(self) -> Iterator[Completion]:
         """Records of finished submissions that were not read yet, oldest first."""
         done = self.device.finished()
         while self._finished != done:
             self._finished += 1
-            yield self._readers[self._in_flight.popleft()].read()
+            submission = self._in_flight.popleft()
+            yield self._readers[submission.frame].read(submission.lanes)
 
     def wait(self, *, nanoseconds: int) -> None:
         """Wait until another submission finishes, or for so long."""

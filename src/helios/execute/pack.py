@@ -18,8 +18,23 @@ from helios.execute.destinations import (
     cells_of,
     check_destination,
     destination_of,
+    put_packed,
 )
-from helios.rounds import Admission, LaneWork, Submission
+from helios.execute.images import (
+    IMAGE_TOKENS,
+    delta_of,
+    fill_contexts,
+    fill_positions,
+    fill_tensor,
+)
+from helios.rounds import (
+    NO_TARGET,
+    Admission,
+    FromPage,
+    FromSnapshot,
+    LaneWork,
+    Submission,
+)
 from helios.values import StartRefused
 from prepared.contract import (
     ElementType,
@@ -31,6 +46,10 @@ from prepared.contract import (
 )
 
 NO_EOS: Final = -1
+NOWHERE: Final = -1
+ON_DEVICE: Final = -1  # stands for a row's token where only the device knows it
+NO_BIAS: Final = -1
+NO_LOGPROB: Final = -1
 
 Fill = Callable[[Destination, Submission], None]
 
@@ -64,22 +83,63 @@ def pad_rows(to: Destination, *, first: int) -> None:
         to.cells[row * to.row_cells] = to.binding.padding
 
 
-# hot
-def put_packed(to: Destination, values: array[int]) -> None:
-    """Packed token values, one after another (HV-14)."""
-    if to.binding.offset:
-        values = array(values.typecode, (value + to.binding.offset for value in values))
-    to.cells[: len(values)] = memoryview(values)
-
-
 def admission_of(lane: LaneWork) -> Admission:
     """What the slot takes over; only admitting programs bind admission values."""
     assert lane.admission is not None
     return lane.admission
 
 
+def restored_row(lane: LaneWork) -> int:
+    """The continuation row that a partial page comes back from, or none."""
+    return lane.restore.row if isinstance(lane.restore, FromSnapshot) else NOWHERE
+
+
+def restored_page(lane: LaneWork) -> int:
+    """The page whose leading records are copied, or none."""
+    return lane.restore.page if isinstance(lane.restore, FromPage) else NOWHERE
+
+
+def snapshot_row(lane: LaneWork) -> int:
+    """The continuation row that a partial page goes to."""
+    assert lane.snapshot is not None
+    return lane.snapshot.row
+
+
+def consumed_endpoint(lane: LaneWork) -> int:
+    """Tokens of the history that the program is about."""
+    return lane.start if lane.snapshot is None else lane.snapshot.tokens
+
+
+def pending_token(lane: LaneWork) -> int:
+    """The token that the host makes pending."""
+    assert lane.pending is not None
+    return lane.pending
+
+
+def mixed_row(submission: Submission) -> int:
+    """The lane that prefills."""
+    assert submission.mixed_row is not None
+    return submission.mixed_row
+
+
+def row_tokens(lane: LaneWork) -> Sequence[int]:
+    """A token for each of the lane's rows (HV-14): rows that decode have theirs on the device."""
+    return lane.tokens or (ON_DEVICE,) * lane.rows
+
+
+def logprob_count(logprobs: int | None) -> int:
+    """Alternatives to report; -1 asks for no log-probability at all."""
+    return NO_LOGPROB if logprobs is None else logprobs
+
+
+def targets_of(lane: LaneWork) -> Sequence[int]:
+    """What each row is scored against."""
+    return lane.targets or [NO_TARGET] * lane.rows
+
+
 SCALARS: Final[Mapping[ValueSource, Callable[[Submission], int]]] = {
     ValueSource.LIVE_ROWS: lambda submission: len(submission.lanes),
+    ValueSource.MIXED_PREFILL_ROW: mixed_row,
 }
 
 LANES: Final[Mapping[ValueSource, Callable[[LaneWork], Number]]] = {
@@ -88,7 +148,11 @@ LANES: Final[Mapping[ValueSource, Callable[[LaneWork], Number]]] = {
     ValueSource.QUERY_LENGTH: lambda lane: lane.endpoint - lane.start,
     ValueSource.SAMPLING_DECISION: lambda lane: int(lane.samples),
     ValueSource.LIVE_STATE_ROW: lambda lane: lane.slot,
-    ValueSource.CONSUMED_ENDPOINT: lambda lane: lane.start,
+    ValueSource.CONSUMED_ENDPOINT: consumed_endpoint,
+    ValueSource.RESTORE_SOURCE: restored_row,
+    ValueSource.RESTORE_PAGE: restored_page,
+    ValueSource.SNAPSHOT_DESTINATION: snapshot_row,
+    ValueSource.COMPLETED_PENDING_TOKEN: pending_token,
     ValueSource.SEED_BITS: lambda lane: admission_of(lane).sampling.seed,
     ValueSource.TEMPERATURE: lambda lane: admission_of(lane).sampling.temperature,
     ValueSource.TOP_P: lambda lane: admission_of(lane).sampling.top_p,
@@ -99,11 +163,14 @@ LANES: Final[Mapping[ValueSource, Callable[[LaneWork], Number]]] = {
     ValueSource.FREQUENCY_PENALTY: lambda lane: admission_of(lane).sampling.frequency_penalty,
     ValueSource.OUTPUT_LIMIT: lambda lane: admission_of(lane).output_limit,
     ValueSource.MINIMUM_OUTPUT: lambda lane: admission_of(lane).minimum_output,
+    ValueSource.LOGPROB_COUNT: lambda lane: logprob_count(admission_of(lane).logprobs),
+    ValueSource.POSITION_DELTA: delta_of,
 }
 
 TOKENS: Final[Mapping[ValueSource, Callable[[LaneWork], Sequence[int]]]] = {
-    ValueSource.PROMPT_TOKENS: lambda lane: lane.tokens,
-    ValueSource.PROMPT_POSITIONS: lambda lane: range(lane.start, lane.endpoint),
+    ValueSource.PROMPT_TOKENS: row_tokens,
+    ValueSource.SCORED_TARGET_TOKENS: targets_of,
+    **IMAGE_TOKENS,
 }
 
 
@@ -134,7 +201,37 @@ def fill_histogram(to: Destination, submission: Submission) -> None:
         row = to.cells[start : start + to.row_elements]
         row[:] = cells_of(memoryview(bytes(row.nbytes)), ElementType.UINT16)
         for token in admission.seen:
-            row[token] += row[token] < MOST_COUNT
+            if token < to.row_elements:  # an image's sentinels are never sampled
+                row[token] += row[token] < MOST_COUNT
+
+
+def fill_bias_ids(to: Destination, submission: Submission) -> None:
+    """Biased tokens, ended by -1; nobody reads further."""
+    for lane in submission.lanes:
+        bias, start = admission_of(lane).logit_bias, lane.slot * to.row_cells
+        assert len(bias) <= to.row_elements, "the front bounds biases"
+        for place, (token, _) in enumerate(bias):
+            to.cells[start + place] = token
+        if len(bias) < to.row_elements:
+            to.cells[start + len(bias)] = NO_BIAS
+
+
+def fill_bias_values(to: Destination, submission: Submission) -> None:
+    """What each biased token's logit gains."""
+    for lane in submission.lanes:
+        start = lane.slot * to.row_cells
+        for place, (_, value) in enumerate(admission_of(lane).logit_bias):
+            to.cells[start + place] = value
+
+
+def fill_mask(to: Destination, submission: Submission) -> None:
+    """The mask of a constrained lane; a slot that changes hands allows everything."""
+    for lane in submission.lanes:
+        if lane.mask is None and lane.admission is None:
+            continue
+        start = lane.slot * to.row_cells
+        row = to.cells[start : start + to.row_elements].cast("B")
+        row[:] = b"\xff" * row.nbytes if lane.mask is None else lane.mask
 
 
 MOST_COUNT: Final = 0xFFFF
@@ -190,21 +287,23 @@ def fill_constant(to: Destination, submission: Submission) -> None:
 
 
 PER_LANE: Final = frozenset({Indexing.SUBMISSION_ROW, Indexing.ACTIVE_ROW, Indexing.PHYSICAL_ROW})
+ONE_ONLY: Final = frozenset({Indexing.SCALAR})
+TOKENS_ONLY: Final = frozenset({Indexing.PACKED_TOKEN})
 ROWS_ONLY: Final = frozenset({Indexing.ACTIVE_ROW})
 PADDED_ONLY: Final = frozenset({Indexing.SUBMISSION_ROW})
 SLOTS_ONLY: Final = frozenset({Indexing.PHYSICAL_ROW})
 
 FILLS: Final[Mapping[ValueSource, tuple[Fill, frozenset[Indexing]]]] = {
-    **{
-        source: (scalar_fill(value), frozenset({Indexing.SCALAR}))
-        for source, value in SCALARS.items()
-    },
+    **{source: (scalar_fill(value), ONE_ONLY) for source, value in SCALARS.items()},
     **{source: (lane_fill(value), PER_LANE) for source, value in LANES.items()},
-    **{
-        source: (token_fill(values), frozenset({Indexing.PACKED_TOKEN}))
-        for source, values in TOKENS.items()
-    },
+    **{source: (token_fill(values), TOKENS_ONLY) for source, values in TOKENS.items()},
+    ValueSource.PROMPT_POSITIONS: (fill_positions, TOKENS_ONLY),
+    ValueSource.IMAGE_CONTEXT_INDICES: (fill_contexts, TOKENS_ONLY),
+    ValueSource.IMAGE_TENSOR: (fill_tensor, ONE_ONLY),
     ValueSource.EOS_IDS: (fill_eos, ROWS_ONLY),
+    ValueSource.LOGIT_BIAS_IDS: (fill_bias_ids, SLOTS_ONLY),
+    ValueSource.LOGIT_BIAS_VALUES: (fill_bias_values, SLOTS_ONLY),
+    ValueSource.GRAMMAR_MASK: (fill_mask, SLOTS_ONLY),
     ValueSource.PAGE_TABLE: (fill_pages, SLOTS_ONLY),
     ValueSource.PROMPT_HISTOGRAM: (fill_histogram, SLOTS_ONLY),
     ValueSource.CONSTANT: (fill_constant, frozenset(Indexing)),

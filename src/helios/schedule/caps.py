@@ -18,6 +18,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     page_tokens: int
     free_pages: int
     held_pages: int  # by the lane
+    gap_tokens: int | None = None  # while others wait for their next token
 
 
 Cap = Callable[[LaneView, Budget], int]
@@ -43,7 +44,18 @@ def pages_left(lane: LaneView, budget: Budget) -> int:
     return (budget.held_pages + budget.free_pages) * budget.page_tokens - lane.submitted
 
 
-PREFILL_CAPS: Final[tuple[Cap, ...]] = (prompt_left, round_left, program_width, pages_left)
+def gap_left(lane: LaneView, budget: Budget) -> int:
+    """Rows that keep the token gap of lanes that decode within its bound."""
+    return lane.tokens if budget.gap_tokens is None else budget.gap_tokens
+
+
+PREFILL_CAPS: Final[tuple[Cap, ...]] = (
+    prompt_left,
+    round_left,
+    program_width,
+    pages_left,
+    gap_left,
+)
 
 
 def prefill_tokens(lane: LaneView, budget: Budget, caps: Sequence[Cap] = PREFILL_CAPS) -> int:

@@ -8,27 +8,37 @@ from typing import Final
 
 import msgspec
 
-from helios.rounds import Finish, ProgramView
+from helios.cache.host import Transfer
+from helios.cache.matches import Stop
+from helios.frontend.stops import StopCut
+from helios.rounds import Finish, ProgramView, Score
 from helios.values import RequestId, Slot
 
 
 class Phase(Enum):
     """Where a lane is between its slot's assignment and its release."""
 
-    ADMITTED = "admitted"  # its slot awaits initialization
+    ADMITTED = "admitted"  # its slot awaits initialization or restoration
+    RESUMING = "resuming"  # its history is complete; its pending token comes from the host
     PREFILL = "prefill"
     DECODE = "decode"
     DRAINING = "draining"  # over for the request; its last fences have not passed
+    PUBLISHING = "publishing"  # its partial page goes to continuation storage
     DONE = "done"
 
 
 MOVES: Final[Mapping[Phase, frozenset[Phase]]] = {
-    Phase.ADMITTED: frozenset({Phase.PREFILL, Phase.DRAINING}),
+    Phase.ADMITTED: frozenset({Phase.PREFILL, Phase.RESUMING, Phase.DRAINING}),
+    Phase.RESUMING: frozenset({Phase.DECODE, Phase.DRAINING}),
     Phase.PREFILL: frozenset({Phase.DECODE, Phase.DRAINING}),
     Phase.DECODE: frozenset({Phase.DRAINING}),
-    Phase.DRAINING: frozenset({Phase.DONE}),
+    Phase.DRAINING: frozenset({Phase.PUBLISHING, Phase.DONE}),
+    Phase.PUBLISHING: frozenset({Phase.DONE}),
     Phase.DONE: frozenset(),
 }
+
+LIVE: Final = frozenset({Phase.ADMITTED, Phase.RESUMING, Phase.PREFILL, Phase.DECODE})
+"""Phases in which a request still waits for tokens."""
 
 
 class LaneView(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +52,10 @@ class LaneView(msgspec.Struct, frozen=True, kw_only=True):
     pages: int  # held
     in_flight: int
     output_left: int  # tokens that may still be sampled, submitted ones counted
+    restores: bool = False  # a partial page is copied when its slot is taken
+    barrier: bool = False  # the host must see each token before the next round (SG-32, SS-08)
+    scores: bool = False  # prompt tokens get log-probabilities
+    masked: bool = False  # each of its tokens needs a grammar's mask
 
 
 class RosterView(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +78,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     program: ProgramView
     shares: tuple[Share, ...]
+    mixed_row: int | None = None  # the share that prefills while the others decode
 
 
 class Preempt(msgspec.Struct, frozen=True, kw_only=True):
     """A lane must give its pages to an older one."""
 
     slot: Slot
+
+
+class Reuse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lane took from the prefix tree when it came."""
+
+    tokens: int
+    stop: Stop  # why no more
+    again: bool  # it was preempted before: no hit of the cache's, only its own work found again
+    loads: tuple[Transfer, ...]  # to be copied before its first submission
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host makes of tokens that were settled for a request."""
+
+    kept: int  # of them; the rest never happened
+    finish: Finish | None = None
+    problem: str | None = None
+    cut: StopCut | None = None
+    at_ns: int | None = None  # when they were settled, if the request observes it
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,3 +113,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     tokens: tuple[int, ...]
     finish: Finish | None
     problem: str | None = None
+    cut: StopCut | None = None
+    at_ns: int | None = None
+    scores: tuple[Score, ...] = ()  # of the tokens, if the request asked
+    prompt_scores: tuple[Score | None, ...] = ()  # of the rows just fed

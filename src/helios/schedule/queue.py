@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from helios.cache.content import Content, Key, content_of
 from helios.frontend.request import PreparedRequest
 from helios.values import RequestId
 
@@ -17,12 +18,20 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
     arrival: int
     request: PreparedRequest
+    key: Key
     emitted: tuple[int, ...] = ()
+    preempted: bool = False  # it has had a lane before
+    scored: int = 0  # rows whose scores its client has, if it asked for them
 
     @property
     def tokens(self) -> int:
         """Tokens that must be fed before the next one is sampled."""
         return len(self.request.prompt) + len(self.emitted)
+
+    @property
+    def content(self) -> Content:
+        """What its history will be computed from."""
+        return content_of((*self.request.prompt, *self.emitted), self.request.spans)
 
 
 @dataclass(slots=True)

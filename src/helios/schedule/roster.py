@@ -1,85 +1,71 @@
 """The roster: every lane, its slot, its pages and its endpoints; their only writer.
 
-A lane is a request that holds a slot.  `commit` turns a plan into a submission and moves
-submitted endpoints; `settle` judges a completion and moves settled ones.
+A lane is a request that holds a slot.  `admit` finds what is computed already, `commit` turns a
+plan into a submission and moves submitted endpoints, `settle` judges a completion, moves settled
+ones, and publishes what a request leaves behind.
 
-Always: a slot is free or has one lane; a slot's generation grows with each lane; a lane keeps
-its pages and its slot until its last fence (`audit`).
+Always: a slot is free or has one lane; a slot's generation grows with each lane; a lane keeps its
+pages, its slot and what it restores from until its last fence (`audit`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from helios.cache.pages import PagePool, pages_for
+from msgspec.structs import replace
+
+from helios.cache.host import Direction, Transfer
+from helios.cache.matches import FromPage, FromRow, Match
+from helios.cache.pages import pages_for
+from helios.cache.prefix import PrefixTree
 from helios.rounds import (
-    Admission,
     Completion,
     Finish,
     LaneRecord,
     LaneWork,
-    NewPage,
+    ProgramView,
+    Score,
     Submission,
 )
-from helios.schedule.gates import CacheView
-from helios.schedule.lanes import (
-    MOVES,
-    LaneView,
-    Phase,
-    Plan,
-    Result,
-    RosterView,
-    Share,
-)
+from helios.schedule.gates import Admitted, CacheView, Gate, MustWait, never, short_pages
+from helios.schedule.lane import Lane
+from helios.schedule.lanes import Phase, Plan, Result, Reuse, RosterView, Share, Verdict
 from helios.schedule.queue import Waiting
 from helios.schedule.settle import Expected, lane_problem, record_problem
-from helios.values import Generation, PageId, RequestId, Slot
+from helios.schedule.work import WITHOUT_PAGES, WORK
+from helios.values import Generation, RequestId, Slot, SnapshotRow
 from helios.values import Sequence as SubmissionNumber
 from prepared.contract import Operation
 from prepared.manifest import FinishBits
 
+Masks = Mapping[RequestId, bytes]
+NO_MASKS: Final[Masks] = {}
 
-@dataclass(slots=True)
-class Lane:
-    """One request in its slot."""
+Hear = Callable[[RequestId, tuple[int, ...]], Verdict]
+NOTHING: Final = Verdict(kept=0)
+ONE: Final = Verdict(kept=1)
 
-    waiting: Waiting
-    slot: Slot
-    generation: Generation
-    tokens: list[int]  # prompt, then output
-    phase: Phase = Phase.ADMITTED
-    submitted: int = 0
-    settled: int = 0
-    sampled: int = 0  # tokens whose sampling was submitted, in this slot
-    emitted: int = 0  # tokens settled, in this slot
-    over: bool = False  # the device has ended it
-    in_flight: int = 0
-    pages: list[PageId] = field(default_factory=list)
 
-    def move(self, phase: Phase) -> None:
-        """Enter a phase; only as `MOVES` allows."""
-        assert phase in MOVES[self.phase], f"{self.phase} to {phase}"
-        self.phase = phase
+def keep_all(_request: RequestId, tokens: tuple[int, ...]) -> Verdict:
+    """A host that has nothing to say."""
+    return ONE if len(tokens) == 1 else Verdict(kept=len(tokens))
 
-    @property
-    def output_limit(self) -> int:
-        """Tokens it may emit in this slot."""
-        return self.waiting.request.output_limit - len(self.waiting.emitted)
 
-    def view(self) -> LaneView:
-        """The lane as planning sees it."""
-        return LaneView(
-            slot=self.slot,
-            phase=self.phase,
-            arrival=self.waiting.arrival,
-            tokens=len(self.tokens),
-            submitted=self.submitted,
-            pages=len(self.pages),
-            in_flight=self.in_flight,
-            output_left=0 if self.over else self.output_limit - self.sampled,
-        )
+def ending_of(record: LaneRecord) -> Finish:
+    """Why the device ended a lane."""
+    if record.finish & FinishBits.END_OF_SEQUENCE:
+        return Finish.END_OF_SEQUENCE
+    return Finish.OUTPUT_LIMIT
+
+
+def scores_of(record: LaneRecord, *, kept: int) -> tuple[Score, ...]:
+    """Log-probabilities of the tokens that count."""
+    if record.logprob is None or not kept:
+        return ()
+    return (Score(logprob=record.logprob, top=record.top),)
 
 
 @dataclass(slots=True)
@@ -88,19 +74,24 @@ class Roster:
 
     slots: int
     vocabulary: int
-    page_tokens: int
-    pool: PagePool
+    cache: PrefixTree
+    operations: frozenset[Operation]
     _lanes: dict[Slot, Lane] = field(default_factory=dict)
     _by_request: dict[RequestId, Lane] = field(default_factory=dict)
     _free: list[Slot] = field(init=False)
     _generations: list[int] = field(init=False)
-    _outstanding: deque[tuple[Submission, Operation]] = field(default_factory=deque)
+    _outstanding: deque[tuple[Submission, ProgramView]] = field(default_factory=deque)
     _sequence: int = 0
 
     def __post_init__(self) -> None:
         """Every slot is free."""
         self._free = [Slot(slot) for slot in range(self.slots)]
         self._generations = [0] * self.slots
+
+    @property
+    def page_tokens(self) -> int:
+        """Tokens of a page."""
+        return self.cache.page_tokens
 
     # ------------------------------------------------------------ views
 
@@ -113,11 +104,17 @@ class Roster:
 
     def cache_view(self) -> CacheView:
         """Pages as gates and plans see them."""
+        pages = self.cache.pages
         return CacheView(
             page_tokens=self.page_tokens,
-            total_pages=self.pool.total,
-            free_pages=self.pool.free,
+            total_pages=pages.total,
+            free_pages=pages.free + self.cache.reclaimable,
         )
+
+    @property
+    def free_slots(self) -> int:
+        """Slots without a lane."""
+        return len(self._free)
 
     def request_in(self, slot: Slot) -> RequestId:
         """Whose a slot is; the slot has a lane."""
@@ -130,177 +127,297 @@ class Roster:
 
     # ---------------------------------------------------- lanes come, go
 
-    def admit(self, waiting: Waiting) -> None:
-        """Give a request a slot; the caller has seen that one is free."""
+    def admit(self, waiting: Waiting) -> Gate:
+        """Give a request a slot if it may have one now; the caller has seen that one is free."""
+        refused = never(waiting, self.cache_view(), self.operations)
+        if refused is not None:
+            return refused
+        # The last token is always fed: its row is what samples.  Scores need every row.
+        most = 0 if waiting.request.score_prompt else waiting.tokens - 1
+        gate, whole = self._attempt(waiting, most=most)
+        if isinstance(gate, MustWait) and whole < most:
+            # What it would copy from may be the very page that it lacks.
+            gate, _ = self._attempt(waiting, most=whole)
+        return gate
+
+    def _attempt(self, waiting: Waiting, *, most: int) -> tuple[Gate, int]:
+        """Give a request a slot with at most so much reuse; and how much needs no restoring."""
+        with self.cache.hold_match(waiting.content, waiting.key, most=most) as hold:
+            match = hold.match
+            short = short_pages(
+                waiting,
+                self.cache_view(),
+                shared_pages=len(match.pages),
+                promised_pages=self._promised(),
+            )
+            restores = match.source is not None
+            unusable = restores and Operation.RESTORE not in self.operations
+            gate: Gate = MustWait(short)
+            if short or unusable:
+                for transfer in match.loads:
+                    self.cache.host.failed(transfer.ticket)  # never begun
+            else:
+                gate = Admitted(self._enter(waiting, hold.keep()))
+        return gate, len(match.pages) * self.page_tokens if restores else most
+
+    def _promised(self) -> int:
+        """Pages that lanes will take soon: for what they feed, and at least one each."""
+        size = self.page_tokens
+        return sum(
+            max(1, pages_for(len(lane.tokens) + 1, page_tokens=size) - len(lane.pages))
+            for lane in self._lanes.values()
+            if lane.live
+        )
+
+    def _enter(self, waiting: Waiting, match: Match) -> Reuse:
         slot = self._free.pop(0)
         self._generations[slot] += 1
         lane = Lane(
             waiting=waiting,
             slot=slot,
             generation=Generation(self._generations[slot]),
+            match=match,
             tokens=[*waiting.request.prompt, *waiting.emitted],
+            pages=list(match.pages),
         )
         self._lanes[slot] = lane
         self._by_request[waiting.request.id] = lane
+        return Reuse(
+            tokens=match.tokens,
+            stop=match.stop,
+            again=waiting.preempted,
+            loads=match.loads,
+        )
 
     def cancel(self, request: RequestId) -> Result | None:
         """End a request's lane; its slot and pages stay until its fences have passed (AH-17)."""
         lane = self._by_request.get(request)
-        if lane is None or lane.phase is Phase.DRAINING:
+        if lane is None or not lane.live:
             return None
         return self._end(lane, Finish.CANCELLED)
+
+    def fail(self, request: RequestId, problem: str) -> Result | None:
+        """The host cannot go on with a request."""
+        lane = self._by_request.get(request)
+        if lane is None or not lane.live:
+            return None
+        return self._end(lane, Finish.FAILED, problem=problem)
 
     def preempt(self, slot: Slot) -> Waiting:
         """Take a lane's slot and pages; the request waits again with what it has emitted."""
         lane = self._lanes[slot]
         assert not lane.in_flight, "a lane in flight keeps its pages"
+        self._publish_pages(lane)
         emitted = tuple(lane.tokens[len(lane.waiting.request.prompt) :])
         lane.move(Phase.DRAINING)
         self._release(lane)
-        return Waiting(arrival=lane.waiting.arrival, request=lane.waiting.request, emitted=emitted)
+        scored = max(lane.waiting.scored, lane.settled)
+        return replace(lane.waiting, emitted=emitted, preempted=True, scored=scored)
 
     def _end(
         self, lane: Lane, finish: Finish, tokens: tuple[int, ...] = (), problem: str | None = None
     ) -> Result:
         """The request is over; the lane drains."""
         lane.move(Phase.DRAINING)
-        if not lane.in_flight:
-            self._release(lane)
+        self._let_go(lane)
         return Result(
             request=lane.waiting.request.id, tokens=tokens, finish=finish, problem=problem
         )
 
+    def _let_go(self, lane: Lane) -> None:
+        """Publish and release a lane whose last fence has passed."""
+        if lane.in_flight:
+            return
+        if lane.phase is Phase.DRAINING and lane.publishes and self._prepare_snapshot(lane):
+            lane.move(Phase.PUBLISHING)
+        else:
+            self._release(lane)
+
     def _release(self, lane: Lane) -> None:
-        """Slot and pages go back."""
+        """Slot, pages and what it restored from go back."""
         lane.move(Phase.DONE)
-        self.pool.give_back(lane.pages)
+        self._release_source(lane)
+        self.cache.pages.give_back(lane.pages)
         lane.pages = []
         del self._lanes[lane.slot]
         del self._by_request[lane.waiting.request.id]
         self._free.append(lane.slot)
 
+    def _release_source(self, lane: Lane) -> None:
+        if lane.source_held:
+            lane.source_held = False
+            self.cache.release_source(lane.match)
+
+    # --------------------------------------------------------- publishing
+
+    def _publish_pages(self, lane: Lane) -> None:
+        """Full pages of what is settled can be found from now on (AH-15)."""
+        full = lane.settled - lane.settled % self.page_tokens
+        if full > lane.match.tokens:
+            found = self.cache.prepare(lane.content(full), lane.key, tuple(lane.pages))
+            if found is not None:
+                self.cache.complete(found)
+
+    def _prepare_snapshot(self, lane: Lane) -> bool:
+        """Publish an ended lane's history; whether its partial page must be copied first."""
+        if Operation.PUBLISH_SNAPSHOT not in self.operations:
+            self._publish_pages(lane)
+            return False
+        content = lane.content(lane.settled)
+        found = self.cache.prepare(content, lane.key, tuple(lane.pages))
+        if found is None:
+            return False
+        if found.row is None:
+            self.cache.complete(found)
+            return False
+        lane.publication = found
+        return True
+
+    def copied(self, transfer: Transfer, *, well: bool) -> None:
+        """A copy between device and host has ended."""
+        host = self.cache.host
+        if not well:
+            host.failed(transfer.ticket)
+        elif transfer.direction is Direction.TO_HOST:
+            host.saved(transfer.ticket)
+        else:
+            host.loaded(transfer.ticket)
+
+    def spill(self, pages: int) -> Sequence[Transfer]:
+        """Copies to the host that let so many pages become free without losing them."""
+        return self.cache.host.offload(pages - self.cache.pages.free)
+
     # ------------------------------------------------------- submissions
 
-    def commit(self, plan: Plan, frame: int) -> Submission:
+    def pages_wanted(self, plan: Plan) -> int:
+        """Free pages that a plan needs."""
+        return sum(self._wanted(self._lanes[share.slot], share) for share in plan.shares)
+
+    def _wanted(self, lane: Lane, share: Share) -> int:
+        room = len(lane.pages) * self.cache.page_tokens
+        short = lane.submitted + share.tokens - room
+        return pages_for(short, page_tokens=self.cache.page_tokens) if short > 0 else 0
+
+    def commit(self, plan: Plan, frame: int, masks: Masks = NO_MASKS) -> Submission:
         """Turn a plan into a submission: take pages, move submitted endpoints."""
-        work = COMMIT[plan.program.operation]
-        lanes = tuple(work(self, self._lanes[share.slot], share) for share in plan.shares)
+        operation = plan.program.operation
+        wanted = [self._wanted(self._lanes[share.slot], share) for share in plan.shares]
+        self.cache.reclaim(sum(wanted) - self.cache.pages.free)
+        lanes = tuple(
+            self._work(share, operation, count, masks)
+            for share, count in zip(plan.shares, wanted, strict=True)
+        )
         self._sequence += 1
         submission = Submission(
             sequence=SubmissionNumber(self._sequence),
             frame=frame,
             program=plan.program.id,
             lanes=lanes,
+            mixed_row=plan.mixed_row,
         )
-        self._outstanding.append((submission, plan.program.operation))
+        self._outstanding.append((submission, plan.program))
         return submission
 
-    def admit_work(self, lane: Lane, share: Share) -> LaneWork:
-        """A slot changes hands."""
-        request = lane.waiting.request
-        admission = Admission(
-            sampling=request.sampling,
-            output_limit=lane.output_limit,
-            minimum_output=max(0, request.minimum_output - len(lane.waiting.emitted)),
-            eos_ids=request.eos_ids,
-            seen=tuple(lane.tokens) if request.sampling.penalises else (),
-        )
-        return self._work(lane, share, tokens=(), admission=admission)
-
-    def prefill_work(self, lane: Lane, share: Share) -> LaneWork:
-        """A chunk of a prompt."""
-        fed = tuple(lane.tokens[lane.submitted : lane.submitted + share.tokens])
-        return self._work(lane, share, tokens=fed, admission=None)
-
-    def decode_work(self, lane: Lane, share: Share) -> LaneWork:
-        """A pending token that the device holds."""
-        return self._work(lane, share, tokens=(), admission=None)
-
-    def _work(
-        self, lane: Lane, share: Share, *, tokens: tuple[int, ...], admission: Admission | None
-    ) -> LaneWork:
-        start, endpoint = lane.submitted, lane.submitted + share.tokens
-        held = len(lane.pages)
-        wanted = max(0, pages_for(endpoint, page_tokens=self.page_tokens) - held)
-        fresh = self.pool.take(wanted)
-        lane.pages.extend(fresh)
-        lane.submitted = endpoint
-        lane.sampled += share.samples
-        lane.in_flight += 1
-        return LaneWork(
-            slot=lane.slot,
-            generation=lane.generation,
-            tokens=tokens,
-            start=start,
-            endpoint=endpoint,
-            samples=share.samples,
-            new_pages=tuple(
-                NewPage(index=held + index, page=page) for index, page in enumerate(fresh)
-            ),
-            admission=admission,
-        )
+    def _work(self, share: Share, operation: Operation, wanted: int, masks: Masks) -> LaneWork:
+        lane = self._lanes[share.slot]
+        takes = wanted and operation not in WITHOUT_PAGES
+        fresh = self.cache.pages.take(wanted) if takes else ()
+        work = WORK[operation](lane, share, fresh)
+        mask = masks.get(lane.waiting.request.id) if masks and share.samples else None
+        return work if mask is None else replace(work, mask=mask)
 
     # ------------------------------------------------------- completions
 
-    def settle(self, completion: Completion) -> Sequence[Result]:
-        """Judge a completion, move settled endpoints, say what is new for each request."""
-        submission, operation = self._outstanding.popleft()
-        problem = record_problem(submission, completion)
-        records: Sequence[LaneRecord | None] = (
-            completion.lanes if problem is None else [None] * len(submission.lanes)
-        )
-        results = []
-        for work, record in zip(submission.lanes, records, strict=True):
-            lane = self._lanes[work.slot]
+    def settle(self, completion: Completion, hear: Hear = keep_all) -> Sequence[Result]:
+        """Judge a whole completion, then move settled endpoints and say what is new (AH-13).
+
+        `hear` says what the host makes of a request's tokens: some may end it (SS-09).
+        """
+        submission, program = self._outstanding.popleft()
+        problem = record_problem(submission, completion, packed_tokens=program.packed_tokens)
+        lanes = [self._lanes[work.slot] for work in submission.lanes]
+        if problem is None:
+            problems = [
+                lane_problem(work, record, self._expected(lane))
+                for work, record, lane in zip(
+                    submission.lanes, completion.lanes, lanes, strict=True
+                )
+            ]
+        else:
+            problems = [problem] * len(lanes)
+        results: list[Result] = []
+        for index, (lane, work) in enumerate(zip(lanes, submission.lanes, strict=True)):
             lane.in_flight -= 1
-            result = self._settle_lane(lane, work, record, operation, problem=problem)
-            if result is not None:
-                results.append(result)
-            if lane.phase is Phase.DRAINING and not lane.in_flight:
-                self._release(lane)
+            failed = problems[index] is not None
+            record = None if failed else completion.lanes[index]
+            lane.publishes &= not failed
+            self._pass_fence(lane, program.operation, well=not failed)
+            results += self._news(lane, work, record, hear, problem=problems[index])
+            if lane.phase is Phase.DRAINING:
+                self._let_go(lane)
         return results
 
-    def _settle_lane(
+    def _pass_fence(self, lane: Lane, operation: Operation, *, well: bool) -> None:
+        """What was kept only for this submission goes."""
+        if operation is Operation.RESTORE:
+            self._release_source(lane)
+        if operation is Operation.PUBLISH_SNAPSHOT:
+            assert lane.publication is not None
+            finish = self.cache.complete if well else self.cache.abandon  # (AH-18)
+            finish(lane.publication)
+            self._release(lane)
+
+    def _news(
         self,
         lane: Lane,
         work: LaneWork,
         record: LaneRecord | None,
-        operation: Operation,
+        hear: Hear,
         *,
         problem: str | None,
-    ) -> Result | None:
+    ) -> Iterable[Result]:
         """One lane's news; a lane that is over has none."""
-        if lane.phase is Phase.DRAINING:
-            return None
-        if record is not None:
-            problem = lane_problem(work, record, self._expected(lane))
-        if problem is not None or record is None:
-            return self._fail(lane, problem)
-        lane.settled = work.endpoint
-        lane.tokens.extend(record.tokens)
-        lane.emitted += len(record.tokens)
-        if operation is Operation.INITIALIZE:
-            lane.move(Phase.PREFILL)
-        elif lane.phase is Phase.PREFILL and work.samples:
-            lane.move(Phase.DECODE)
-        if record.finish:
-            lane.over = True
-            finish = (
-                Finish.END_OF_SEQUENCE
-                if record.finish & FinishBits.END_OF_SEQUENCE
-                else Finish.OUTPUT_LIMIT
-            )
+        if not lane.live:
+            return
+        if record is None:
             lane.move(Phase.DRAINING)
-            return Result(request=lane.waiting.request.id, tokens=record.tokens, finish=finish)
-        if not record.tokens:
-            return None
-        return Result(request=lane.waiting.request.id, tokens=record.tokens, finish=None)
-
-    def _fail(self, lane: Lane, problem: str | None) -> Result:
-        lane.move(Phase.DRAINING)
-        return Result(
-            request=lane.waiting.request.id, tokens=(), finish=Finish.FAILED, problem=problem
+            failed = Finish.FAILED
+            yield Result(request=lane.waiting.request.id, tokens=(), finish=failed, problem=problem)
+            return
+        request = lane.waiting.request.id
+        lane.settle(record)
+        self._advance(lane, work)
+        verdict = hear(request, record.tokens) if record.tokens else NOTHING
+        finish = verdict.finish
+        if finish is not None or record.finish:
+            lane.over = bool(record.finish)
+            # What a stop or a failure ends is published by nobody (SS-12, AH-18).
+            lane.publishes = finish is None
+            finish = finish or ending_of(record)
+            lane.move(Phase.DRAINING)
+        elif not record.tokens and not record.scores:
+            return
+        yield Result(
+            request=request,
+            tokens=record.tokens[: verdict.kept],
+            finish=finish,
+            problem=verdict.problem,
+            cut=verdict.cut,
+            at_ns=verdict.at_ns,
+            scores=scores_of(record, kept=verdict.kept),
+            prompt_scores=record.scores[max(0, lane.waiting.scored - work.start) :],
         )
+
+    def _advance(self, lane: Lane, work: LaneWork) -> None:
+        """The phase that follows."""
+        if lane.phase is Phase.ADMITTED:
+            resumes = lane.resumes and Operation.RESUME in self.operations
+            lane.move(Phase.RESUMING if resumes else Phase.PREFILL)
+        elif lane.phase is Phase.RESUMING:
+            lane.move(Phase.DECODE)
+        elif lane.phase is Phase.PREFILL and work.samples:
+            self._publish_pages(lane)
+            lane.move(Phase.DECODE)
 
     def _expected(self, lane: Lane) -> Expected:
         return Expected(
@@ -312,16 +429,18 @@ class Roster:
         )
 
     def audit(self) -> None:
-        """Prove that slots and pages are accounted for."""
-        self.pool.audit()
+        """Prove that slots, pages and rows are accounted for."""
+        lanes = self._lanes.values()
         assert len(self._free) + len(self._lanes) == self.slots, "a slot is lost"
         assert set(self._free).isdisjoint(self._lanes), "a slot is free and held"
-        held = [page for lane in self._lanes.values() for page in lane.pages]
-        assert len(held) == len(set(held)), "a writable page has two holders"
-
-
-COMMIT: dict[Operation, Callable[[Roster, Lane, Share], LaneWork]] = {
-    Operation.INITIALIZE: Roster.admit_work,
-    Operation.PREFILL: Roster.prefill_work,
-    Operation.DECODE: Roster.decode_work,
-}
+        private = [page for lane in lanes for page in lane.pages[len(lane.match.pages) :]]
+        assert len(private) == len(set(private)), "a writable page has two holders"
+        pages = [page for lane in lanes for page in lane.pages]
+        rows: list[SnapshotRow] = []
+        for lane in lanes:
+            source = lane.match.source if lane.source_held else None
+            if isinstance(source, FromPage):
+                pages.append(source.page)
+            elif isinstance(source, FromRow):
+                rows.append(source.row)
+        self.cache.audit(pages, rows)
