@@ -1,98 +1,114 @@
-"""Chat templates: Jinja2's immutable sandbox, configured as transformers configures it.
+"""Chat templates: compiled once, rendered off the event loop, bounded in time and output.
 
-A template is compiled once and rendered off the event loop; what it renders is bounded, for
-templates loop over what clients send.
+What a template renders is the text that transformers renders, character by character, and
+which of its characters came from the template (`provenance`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import jinja2
-import jinja2.ext
-import jinja2.sandbox
+from jinja2 import nodes
 
+from helios.frontend.provenance import PromptText, concat, spans_of, template_text
+from helios.frontend.sandbox import MOST_CHARACTERS, RenderTooLong, Sandbox
 from helios.values import RequestInvalid
 
-MOST_CHARACTERS: Final = 8 << 20
+RENDER_SECONDS: Final = 5.0
+"""Renderings take milliseconds; the bound is for loops that do not end."""
+
 Message = Mapping[str, Any]
+FAULTS: Final = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a template can raise by what it is given."""
+
+OWN_VARIABLES: Final = frozenset(
+    ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message")
+)
 
 
-class TemplateRefusal(Exception):
-    """The template itself refused the conversation (`raise_exception`)."""
-
-
-def raise_exception(message: str) -> None:
-    """What templates call to refuse a conversation."""
-    raise TemplateRefusal(message)
-
-
-def strftime_now(layout: str) -> str:
-    """The local time, as templates ask for it."""
-    return datetime.now().astimezone().strftime(layout)
-
-
-def to_json(
-    value: object,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - the filter's own signature
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
-) -> str:
-    """JSON without HTML escapes, as transformers' filter writes it."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-def environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
-    """The environment that public templates are written for."""
-    made = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
-    )
-    made.filters["tojson"] = to_json
-    made.globals["raise_exception"] = raise_exception
-    made.globals["strftime_now"] = strftime_now
-    return made
+class TemplateFault(Exception):
+    """The template refused or failed; the text says why."""
 
 
 class ChatTemplate:
     """A core's chat template and the tokens it may name."""
 
-    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        self._template = environment().from_string(source)
-        self._tokens = dict(tokens)
+    def __init__(
+        self, source: str, tokens: Mapping[str, str], *, seconds: float = RENDER_SECONDS
+    ) -> None:
+        self._environment = Sandbox()
+        self._template = self._environment.from_string(source)
+        self.tokens = {name: template_text(text) for name, text in tokens.items()}
+        self._seconds = seconds
+        self.source = source
+        self.constants: frozenset[str] = frozenset(
+            node.value
+            for node in self._environment.parse(source).find_all(nodes.Const)
+            if isinstance(node.value, str)
+        )
+        self.reserved: frozenset[str] = OWN_VARIABLES.union(tokens, self._environment.globals)
 
-    def render(self, messages: Sequence[Message]) -> str:
-        """The prompt of a conversation, up to where the assistant begins."""
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        variables: Mapping[str, Any] | None = None,
+    ) -> PromptText:
+        """The prompt of a conversation, or RequestInvalid naming `messages` or `tools`."""
+        given: dict[str, Any] = {
+            **self.tokens,
+            **(variables or {}),
+            "messages": messages,
+            "tools": tools,
+            "documents": documents,
+            "add_generation_prompt": add_generation_prompt,
+        }
+        try:
+            return self.attempt(given)
+        except RenderTooLong as fault:
+            raise RequestInvalid(
+                "messages", fault, expected="a conversation that renders quickly"
+            ) from None
+        except TemplateFault as fault:
+            field = "tools" if tools and self._renders({**given, "tools": None}) else "messages"
+            raise RequestInvalid(
+                field,
+                f"what the model's chat template refuses ({fault})",
+                expected=f"{field} that it takes",
+            ) from None
+
+    def attempt(self, given: Mapping[str, Any]) -> PromptText:
+        """Render with these variables, or TemplateFault or RenderTooLong."""
         pieces, length = [], 0
         try:
-            for piece in self._template.generate(
-                messages=messages, add_generation_prompt=True, tools=None, **self._tokens
-            ):
-                length += len(piece)
-                if length > MOST_CHARACTERS:
-                    raise RequestInvalid(
-                        "messages",
-                        f"a prompt of more than {MOST_CHARACTERS} characters",
-                        expected="a shorter conversation",
-                    )
-                pieces.append(piece)
-        except TemplateRefusal as refusal:
-            raise RequestInvalid(
-                "messages", f"what the template refuses ({refusal})", expected="other messages"
-            ) from None
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RequestInvalid(
-                "messages",
-                f"what the template cannot render ({error})",
-                expected="messages that the model's chat template takes",
-            ) from None
-        return "".join(pieces)
+            with self._environment.within(self._seconds):
+                for piece in self._template.generate(given):
+                    self._environment.tick()
+                    length += len(piece)
+                    if length > MOST_CHARACTERS:
+                        raise RenderTooLong(f"a prompt of more than {MOST_CHARACTERS} characters")
+                    pieces.append(piece)
+        except FAULTS as fault:
+            raise TemplateFault(str(fault) or type(fault).__name__) from None
+        text = concat(pieces)
+        return PromptText(text=str.__str__(text), template_spans=spans_of(text))
+
+    def _renders(self, given: Mapping[str, Any]) -> bool:
+        try:
+            self.attempt(given)
+        except (TemplateFault, RenderTooLong):
+            return False
+        return True

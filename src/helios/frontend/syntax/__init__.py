@@ -1,0 +1,1 @@
+"""Output syntax: tokens become reasoning, content and calls, by the contract's data alone."""

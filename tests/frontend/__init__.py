@@ -1,0 +1,1 @@
+"""Tests of the frontend: templates, provenance, messages, prompts, tokens, stops, grammars."""

@@ -1,0 +1,1 @@
+"""Images of a prompt."""

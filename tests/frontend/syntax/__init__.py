@@ -1,0 +1,1 @@
+"""Tests of output syntax: every case in every split."""
