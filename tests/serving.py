@@ -30,19 +30,19 @@ def free_port() -> int:
 class RealServer:
     """`helios serve`, from its start to its end."""
 
-    def __init__(self, *options: str) -> None:
-        if not CORE.exists():
-            pytest.fail(f"{CORE.relative_to(ROOT)} is missing: run `make core`", pytrace=False)
+    def __init__(self, *options: str, core: Path = CORE, home: Path | None = None) -> None:
+        if not core.exists():
+            pytest.fail(f"{core.name} is missing: run `make core`", pytrace=False)
         port = free_port()
         self.origin = f"http://127.0.0.1:{port}"
         helios = Path(sys.executable).with_name("helios")
         self.output = b""
         self._process = subprocess.Popen(
-            [helios, "serve", CORE, "--port", str(port), *options],
+            [helios, "serve", core, "--port", str(port), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=os.environ,
+            env=os.environ if home is None else {**os.environ, "HELIOS_HOME": str(home)},
         )
 
     def wait_until_ready(self) -> None:

@@ -7,6 +7,7 @@ that names the option.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +30,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     queue_capacity: int | None = None
     frontend_workers: int | None = None
     cache_memory: int | None = None  # bytes
+    host_cache_memory: int | None = None  # bytes
+    token_gap_ms: int | None = None
     threads: int | None = None
+    device: str | None = None
+    script: Path | None = None
+    speculative_width: int | None = None
+    api_key_file: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+    access_log: str = "on"
+    log_level: str = "info"
     home: Path
 
 
@@ -43,6 +53,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
     threads: int
     cache_memory: int
+    host_cache_memory: int
+    token_gap_ns: int
+    speculative_width: int = 1  # tokens of a lane that one round may propose and check
 
     @property
     def permits(self) -> int:
@@ -50,7 +63,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return self.queue_capacity + self.max_active
 
 
+KEY_VARIABLES: Final = ("HELIOS_API_KEY", "HELIOS_API_KEYS")
+"""One key; several with commas between them.  Only the front reads them."""
 MOST_PORT: Final = 65535
+TOKEN_GAP_MS: Final = 100
+"""How long lanes that decode may wait for a round that feeds a prompt, unless an option says."""
 CACHE_SHARE: Final = 4
 """One part in so many of the free memory goes to the cache, unless an option says more."""
 
@@ -106,4 +123,19 @@ def resolve(contract: ServingContract, options: Options) -> Limits:
         cache_memory=free_memory() // CACHE_SHARE
         if options.cache_memory is None
         else bounded("--cache-memory", options.cache_memory, default=0),
+        host_cache_memory=bounded("--host-cache-memory", options.host_cache_memory, default=0),
+        token_gap_ns=bounded("--token-gap", options.token_gap_ms, default=TOKEN_GAP_MS) * 1_000_000,
+        speculative_width=narrowed(contract.speculative_widths, options.speculative_width),
     )
+
+
+def narrowed(widths: Sequence[int], asked: int | None) -> int:
+    """The widest speculation: the contract's, or a narrower one of its own (SM-02)."""
+    if asked is None:
+        return max(widths, default=1)
+    if asked != 1 and asked not in widths:
+        declared = ", ".join(str(width) for width in sorted({1, *widths}))
+        raise StartRefused(
+            f"--speculative-width: found {asked}, expected one of the core's: {declared}"
+        )
+    return asked

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from helios.options import Options
+from helios.options import KEY_VARIABLES, Options
 
 WORKER: Final = "helios.bootstrap.worker"
 FRONT: Final = "helios.bootstrap.front"
@@ -63,6 +63,7 @@ def spawn_worker(options: Options, *, began: int) -> tuple[socket.socket, int]:
         [sys.executable, "-m", WORKER, str(theirs.fileno()), start],
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
+        env={name: text for name, text in os.environ.items() if name not in KEY_VARIABLES},
     )
     theirs.close()
     return ours, process.pid

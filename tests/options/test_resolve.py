@@ -144,3 +144,28 @@ def test_the_home_folder_is_the_named_one_or_the_user_s(
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     assert home_folder() == tmp_path / "user" / ".config" / "helios"
+
+
+# --------------------------------------------------------------- speculation
+
+
+@pytest.mark.clause("SM-02")
+def test_speculation_may_only_be_narrower() -> None:
+    wide = replace(CONTRACT, speculative_widths=(2, 4))
+    widths = {
+        asked: resolve(wide, replace(OPTIONS, speculative_width=asked)).speculative_width
+        for asked in (None, 1, 2, 4)
+    }
+    assert widths == {None: 4, 1: 1, 2: 2, 4: 4}
+    for asked in (0, -1, 3, 8):
+        with pytest.raises(StartRefused) as refusal:
+            resolve(wide, replace(OPTIONS, speculative_width=asked))
+        assert str(refusal.value) == (
+            f"--speculative-width: found {asked}, expected one of the core's: 1, 2, 4"
+        )
+
+
+def test_a_core_that_does_not_speculate_has_one_width() -> None:
+    assert resolve(CONTRACT, OPTIONS).speculative_width == 1
+    with pytest.raises(StartRefused, match="expected one of the core's: 1$"):
+        resolve(CONTRACT, replace(OPTIONS, speculative_width=2))

@@ -11,33 +11,52 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import uvicorn
 import uvloop
 from jinja2 import TemplateError
+from starlette.types import ASGIApp
 
 from helios.artifact.core_file import OpenCore, open_core
 from helios.bootstrap.stages import Stages, described
+from helios.frontend.grammar.envelope import Envelope
+from helios.frontend.grammar.front import Grammars
+from helios.frontend.grammar.lark import Spelling
+from helios.frontend.images.front import load_images
 from helios.frontend.prepare import Frontend
+from helios.frontend.prompt import PromptPath
+from helios.frontend.syntax.resolve import resolve_syntax
 from helios.frontend.template import ChatTemplate
 from helios.frontend.text import Tokenizer
+from helios.keys import read_keys
 from helios.mailbox import FrontMailbox, MailboxClosed, Ready, Shutdown
-from helios.options import Limits, resolve
+from helios.options import Limits, Options, resolve
 from helios.processes import Start
-from helios.serve.app import build_app
-from helios.serve.chat import Chat
+from helios.serve.app import build_app, paths_without_key
+from helios.serve.connections import Connection, allow_connections
 from helios.serve.front import Front
 from helios.serve.gate import Gate
+from helios.serve.guard import Door, Guard, read_origins
+from helios.serve.journal import Journal
 from helios.serve.metrics import Metrics
-from helios.values import HeliosError, StartRefused
+from helios.serve.route import Service
+from helios.values import HeliosError, MonotonicClock, StartRefused
 from prepared.fields import ContractError
+from prepared.manifest import Target
 from prepared.trust import read_trust
 
 DRAIN_SECONDS = 5
 """How long open responses may go on after a signal (TO-36)."""
+
+UVICORN_LEVELS = {"error": "error", "warning": "warning", "info": "warning", "debug": "debug"}
+"""What uvicorn tells at our levels; at `info` it would tell what `announce` does."""
+
+FLUSH_SECONDS = 1
+"""How long readers then have to take the error that ends theirs."""
 
 
 @contextmanager
@@ -50,24 +69,56 @@ def unusable(asset: str) -> Iterator[None]:
 
 
 def load_frontend(core: OpenCore, limits: Limits) -> Frontend:
-    """Tokenizer, template and defaults of a core (OB-07)."""
-    frontend = core.deployment.contract.model.frontend
-    template = None
-    if frontend.template_asset is not None:
-        source = core.asset(frontend.template_asset)
-        tokens = {token.name: token.text for token in frontend.template_tokens}
-        with unusable(frontend.template_asset):
-            template = ChatTemplate(source.decode(), tokens)
+    """Tokenizer, template, syntax and defaults of a core (OB-07)."""
+    model = core.deployment.contract.model
+    frontend = model.frontend
     data = core.asset(frontend.tokenizer_asset)
     with unusable(frontend.tokenizer_asset):
         tokenizer = Tokenizer(data)
+    syntax = resolve_syntax(frontend, tokenizer.library)
+    spelling = Spelling(
+        syntax.added_ids, tokens=model.vocabulary.tokens, eos_ids=frontend.eos_token_ids
+    )
+    template = load_template(core)
     return Frontend(
         tokenizer=tokenizer,
-        template=template,
+        prompts=load_prompts(core, template, tokenizer),
+        images=load_images(model, template, tokenizer),
+        syntax=syntax,
+        grammars=Grammars(Envelope(frontend.tools, frontend.reasoning, spelling)),
         defaults=frontend.sampling,
         eos_ids=frontend.eos_token_ids,
+        vocabulary=model.vocabulary.tokens,
         context_tokens=limits.context_tokens,
         output_tokens=limits.output_tokens,
+        cache_tokens=limits.context_tokens,
+        scores=core.deployment.manifests[0].target is not Target.SCRIPTED,
+    )
+
+
+def load_template(core: OpenCore) -> ChatTemplate | None:
+    """The chat template; None without one."""
+    frontend = core.deployment.contract.model.frontend
+    if frontend.template_asset is None:
+        return None
+    source = core.asset(frontend.template_asset)
+    tokens = {token.name: token.text for token in frontend.template_tokens}
+    with unusable(frontend.template_asset):
+        return ChatTemplate(source.decode(), tokens)
+
+
+def load_prompts(
+    core: OpenCore, template: ChatTemplate | None, tokenizer: Tokenizer
+) -> PromptPath | None:
+    """The chat template with what the contract declares about prompts; None without one."""
+    if template is None:
+        return None
+    frontend = core.deployment.contract.model.frontend
+    return PromptPath(
+        template,
+        tokenizer,
+        efforts=frontend.efforts,
+        boundaries=frontend.prefix_boundaries,
     )
 
 
@@ -98,7 +149,38 @@ def listen(start: Start) -> socket.socket:
             "address of this machine"
         ) from None
     listener.listen(2048)
+    allow_connections()
     return listener
+
+
+def door_of(options: Options) -> Door:
+    """Who may use the server."""
+    return Door(
+        keys=read_keys(options.api_key_file, os.environ),
+        open_paths=paths_without_key(),
+        origins=read_origins(options.cors_origins),
+    )
+
+
+def listener_of(app: ASGIApp, *, level: str) -> Listener:
+    """The server of an application."""
+    return Listener(
+        uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            log_level=level,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=DRAIN_SECONDS + FLUSH_SECONDS,
+        )
+    )
+
+
+def journal_of(options: Options) -> Journal | None:
+    """The access log, where it is wanted."""
+    wanted = options.access_log == "on" and options.log_level in ("info", "debug")
+    return Journal() if wanted else None
 
 
 async def serve(connection: socket.socket, start: Start) -> int:
@@ -106,6 +188,7 @@ async def serve(connection: socket.socket, start: Start) -> int:
     stages = Stages(start.began)
     stages.end("interpreter and imports")
     options = start.options
+    door = door_of(options)
     core = open_core(
         options.core, read_trust(options.home / "trust.json"), acceptance=options.accept
     )
@@ -113,32 +196,27 @@ async def serve(connection: socket.socket, start: Start) -> int:
     limits = resolve(contract, options)
     stages.end("open and verify core")
     gate = Gate(limits.permits)
-    front = Front(gate, Metrics(gate))
+    front = Front(gate, Metrics(gate), MonotonicClock(start.began))
     mailbox = await FrontMailbox.connect(connection, front.receive, front.worker_lost)
     front.attach(mailbox)
     frontend = load_frontend(core, limits)
     stages.end("tokenizer and template")
     listener = listen(start)
     ready = await front.ready
+    frontend = replace(frontend, cache_tokens=ready.pages * ready.page_tokens)
     stages.end("worker")
     preparers = ThreadPoolExecutor(limits.frontend_workers, thread_name_prefix="prepare")
-    chat = Chat(
+    service = Service(
         front=front,
         frontend=frontend,
         preparers=preparers,
         model=contract.model_id,
         names=frozenset((contract.model_id, *contract.aliases)),
     )
-    app = build_app(front, chat, context_tokens=limits.context_tokens)
-    server = Listener(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-            h11_max_incomplete_event_size=64 << 10,
-        )
+    journal = journal_of(options)
+    server = listener_of(
+        Guard(build_app(service), door, journal=journal, refused=front.metrics.refuse),
+        level=UVICORN_LEVELS[options.log_level],
     )
     stop_on_signals(server, front)
     running = asyncio.create_task(server.serve(sockets=[listener]))
@@ -147,7 +225,10 @@ async def serve(connection: socket.socket, start: Start) -> int:
     stages.end("listen")
     announce(start, ready, stages)
     await running
+    if journal is not None:
+        journal.close()
     preparers.shutdown(wait=False, cancel_futures=True)
+    frontend.grammars.close()
     return await stop_worker(mailbox, front, start.worker)
 
 
@@ -157,7 +238,8 @@ def stop_on_signals(server: uvicorn.Server, front: Front) -> None:
 
     def stop() -> None:
         server.force_exit = server.should_exit
-        server.should_exit = True
+        server.should_exit = front.draining = True
+        loop.call_later(DRAIN_SECONDS, front.end_all, "the server is shutting down")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
@@ -166,7 +248,7 @@ def stop_on_signals(server: uvicorn.Server, front: Front) -> None:
         await front.lost.wait()
         stop()
 
-    front.watch = asyncio.create_task(watch_worker())
+    front.watches = (asyncio.create_task(watch_worker()), asyncio.create_task(front.beat()))
 
 
 def announce(start: Start, ready: Ready, stages: Stages) -> None:
@@ -177,11 +259,19 @@ def announce(start: Start, ready: Ready, stages: Stages) -> None:
     print(
         f"ready in {stages.seconds:.3f} s at http://{host}:{options.port}  "
         f"({ready.slots} slots, {ready.pages} pages of {ready.page_tokens} tokens, "
+        f"{ready.snapshots} continuation rows, "
         f"{memory / 2**20:.0f} MiB, {ready.image})\n"
         f"  front: {described(stages.done)}\n"
-        f"  worker: {described(ready.stages)}",
+        f"  worker: {described(ready.stages)}\n"
+        f"  memory: {memory_plan(ready.memory)}",
         flush=True,
     )
+
+
+def memory_plan(memory: Mapping[str, int]) -> str:
+    """What each buffer takes, the largest first, in MiB; together they are all that is used."""
+    ordered = sorted(memory.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {nbytes / 2**20:.1f}" for name, nbytes in ordered)
 
 
 async def stop_worker(mailbox: FrontMailbox, front: Front, pid: int) -> int:
@@ -189,7 +279,8 @@ async def stop_worker(mailbox: FrontMailbox, front: Front, pid: int) -> int:
     if front.lost.is_set():
         print("the model's worker ended; the server stops", file=sys.stderr, flush=True)
         return 1
-    front.watch.cancel()
+    for watch in front.watches:
+        watch.cancel()
     try:
         mailbox.send(Shutdown())
     except MailboxClosed:

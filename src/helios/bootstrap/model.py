@@ -8,39 +8,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
-from helios.artifact.core_file import OpenCore
-from helios.artifact.weights import read_weights
 from helios.cache.pages import PagePool, pages_for
-from helios.device.api import Device, Geometry, Resources
-from helios.device.cpu import CpuDevice
-from helios.device.reference import ReferenceDevice, find_meanings
+from helios.cache.prefix import PrefixTree
+from helios.cache.rows import row_pool
+from helios.device.api import Device, Geometry
 from helios.execute.executor import Executor
 from helios.frontend.request import PreparedRequest
+from helios.judges import Tools
 from helios.mailbox import News, Requests, Round, ToFront, ToWorker
 from helios.options import Limits
 from helios.rounds import Finish, Sampling
 from helios.schedule.roster import Roster
-from helios.values import ExecutionFailed, RequestId, StartRefused
+from helios.values import PROOF, Clock, ExecutionFailed, StartRefused
 from helios.worker import Mailbox, Worker
 from prepared.contract import ModelContract, Operation, ServingContract
-from prepared.manifest import BufferRole, ExecutionManifest, Program, Target
+from prepared.manifest import BufferRole, ExecutionManifest, Program
 
 NEEDED: Final = (Operation.INITIALIZE, Operation.PREFILL, Operation.DECODE)
 """Operations without which text cannot be served."""
 
+TOGETHER: Final = (Operation.RESTORE, Operation.PUBLISH_SNAPSHOT)
+"""Operations that are of no use without one another: a core has both or neither."""
 
-def select_programs(manifest: ExecutionManifest, *, max_active: int) -> ExecutionManifest:
+OPTIONAL: Final = (
+    *TOGETHER,
+    Operation.RESUME,
+    Operation.SCORED_PREFILL,
+    Operation.MIXED,
+)
+"""Operations that are used where a core has them."""
+
+PAGES_PER_SNAPSHOT: Final = 8
+"""A continuation row keeps one partial page; a cached history of eight pages has at most one."""
+
+
+def select_programs(
+    manifest: ExecutionManifest, *, max_active: int, width: int = 1, widest: int | None = None
+) -> ExecutionManifest:
     """The manifest with the programs that `max_active` lanes can use (SM-02).
+
+    Programs that propose are kept where more than one token a round is wanted, `width`, and
+    they are no wider than `widest`.
 
     Raises StartRefused naming the operation for which no program is left.
     """
     kept: list[Program] = []
-    for operation in NEEDED:
+    if widest is not None:
+        manifest = replace(manifest, programs=narrow(manifest.programs, widest))
+    has = {program.operation for program in manifest.programs}
+    needed = (*NEEDED, *TOGETHER) if has.intersection(TOGETHER) else NEEDED
+    proposing = (Operation.SPECULATIVE,) if width > 1 else ()
+    for operation in dict.fromkeys((*needed, *(o for o in (*OPTIONAL, *proposing) if o in has))):
         programs = sorted(
             (program for program in manifest.programs if program.operation is operation),
             key=lambda program: program.batch_capacity,
@@ -51,6 +73,15 @@ def select_programs(manifest: ExecutionManifest, *, max_active: int) -> Executio
             programs = up_to(programs, rows=max_active)
         kept += programs
     return replace(manifest, programs=tuple(kept))
+
+
+def narrow(programs: Sequence[Program], widest: int) -> tuple[Program, ...]:
+    """Programs without those that propose more tokens a lane than `widest`."""
+    return tuple(
+        program
+        for program in programs
+        if program.operation is not Operation.SPECULATIVE or program.token_capacity <= widest
+    )
 
 
 def up_to(programs: Sequence[Program], *, rows: int) -> list[Program]:
@@ -67,60 +98,65 @@ def up_to(programs: Sequence[Program], *, rows: int) -> list[Program]:
 def choose_geometry(
     contract: ServingContract, manifest: ExecutionManifest, limits: Limits
 ) -> Geometry:
-    """Slots, and as many pages as the cache's memory holds and all slots could use (SM-03)."""
-    page_nbytes = sum(
-        buffer.nbytes for buffer in manifest.buffers if buffer.role is BufferRole.CACHE_PLANE
-    )
+    """Slots, and as many pages and continuation rows as the cache's memory holds (SM-03).
+
+    No more pages than all slots could use; one row for `PAGES_PER_SNAPSHOT` of them, and at
+    least one, where the core has continuation storage.
+    """
+    page_nbytes = nbytes_of(manifest, BufferRole.CACHE_PLANE)
+    row_nbytes = nbytes_of(manifest, BufferRole.SNAPSHOT)
     longest = pages_for(contract.context_tokens, page_tokens=contract.model.cache.page_tokens)
     pages = longest * limits.max_active
     if page_nbytes:
-        pages = min(pages, limits.cache_memory // page_nbytes)
+        together = PAGES_PER_SNAPSHOT * page_nbytes + row_nbytes
+        affordable = PAGES_PER_SNAPSHOT * limits.cache_memory // together
+        pages = min(pages, affordable, (limits.cache_memory - row_nbytes) // page_nbytes)
     if pages < 1:
         raise StartRefused(
             f"--cache-memory: found {limits.cache_memory} bytes, expected at least "
-            f"{page_nbytes}, one page"
+            f"{page_nbytes + row_nbytes}, one page and its continuation row"
         )
-    return Geometry(slots=limits.max_active, pages=pages, snapshots=0)
-
-
-def load_device(core: OpenCore, limits: Limits) -> tuple[Device, Geometry]:
-    """The device of rank 0, with its resources read and its programs bound."""
-    deployment = core.deployment
-    if len(deployment.manifests) != 1:
-        raise StartRefused(
-            f"the core has {len(deployment.manifests)} ranks; this runtime serves one"
-        )
-    manifest = select_programs(deployment.manifests[0], max_active=limits.max_active)
-    geometry = choose_geometry(deployment.contract, manifest, limits)
-    resources = Resources(
-        executable=core.executable,
-        weights=partial(read_weights, core, threads=limits.threads),
+    snapshots = max(1, pages // PAGES_PER_SNAPSHOT) if row_nbytes else 0
+    host_slots = limits.host_cache_memory // page_nbytes if page_nbytes else 0
+    return Geometry(
+        slots=limits.max_active, pages=pages, snapshots=snapshots, host_slots=host_slots
     )
-    match manifest.target:
-        case Target.CPU:
-            return CpuDevice(manifest, geometry, resources, threads=limits.threads), geometry
-        case Target.REFERENCE:
-            perform = find_meanings()
-            return ReferenceDevice(manifest, geometry, resources, perform=perform), geometry
-        case Target.CUDA | Target.SCRIPTED:
-            raise StartRefused(
-                f"the core is prepared for {manifest.target.name}; this runtime has no such device"
-            )
+
+
+def nbytes_of(manifest: ExecutionManifest, role: BufferRole) -> int:
+    """Bytes of one unit in every buffer of a role."""
+    return sum(buffer.nbytes for buffer in manifest.buffers if buffer.role is role)
 
 
 def build_worker(
-    model: ModelContract, device: Device, geometry: Geometry, mailbox: Mailbox
+    model: ModelContract,
+    device: Device,
+    geometry: Geometry,
+    mailbox: Mailbox,
+    tools: Tools,
+    *,
+    identity: bytes,
+    gap_ns: int,
+    clock: Clock,
 ) -> Worker:
     """The loop over a loaded device."""
     graphs = {program.name for program in device.manifest.programs}
     selected = replace(model, graphs=tuple(g for g in model.graphs if g.name in graphs))
+    cache = PrefixTree(
+        PagePool(geometry.pages),
+        row_pool(geometry.snapshots),
+        page_tokens=model.cache.page_tokens,
+        host_slots=geometry.host_slots,
+    )
     roster = Roster(
         slots=geometry.slots,
         vocabulary=model.vocabulary.tokens,
-        page_tokens=model.cache.page_tokens,
-        pool=PagePool(geometry.pages),
+        cache=cache,
+        operations=frozenset(program.operation for program in device.manifest.programs),
     )
-    return Worker(mailbox, Executor(selected, device), roster)
+    return Worker(
+        mailbox, Executor(selected, device), roster, clock, tools, identity=identity, gap_ns=gap_ns
+    )
 
 
 @dataclass(slots=True)
@@ -150,7 +186,7 @@ def prove(worker: Worker) -> None:
     """Run one real request of two tokens; a model that cannot is not served."""
     talk = SelfTalk(
         PreparedRequest(
-            id=RequestId(0),
+            id=PROOF,
             prompt=(0,),
             sampling=Sampling(
                 seed=0,
@@ -172,5 +208,6 @@ def prove(worker: Worker) -> None:
         worker.turn()
         worker.rest()
     worker.mailbox = mailbox
+    worker.roster.cache.forget_all()
     if talk.ending.finish is not Finish.OUTPUT_LIMIT:
         raise ExecutionFailed(f"the first round failed: {talk.ending.problem}")

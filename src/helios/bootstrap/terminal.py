@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+from dataclasses import replace
 
 import uvloop
 
@@ -18,14 +19,16 @@ from helios.artifact.core_file import open_core
 from helios.bootstrap.front import load_frontend
 from helios.bootstrap.worker import run as run_worker
 from helios.frontend.prepare import Asked, Frontend
+from helios.frontend.prompt import Conversation as Messages
+from helios.frontend.syntax.events import Content
 from helios.mailbox import FrontMailbox, Shutdown, WorkerMailbox
 from helios.options import resolve
 from helios.processes import Start
-from helios.respond.pipeline import OutputPipeline
+from helios.serve.answers import Answers
 from helios.serve.front import Front
 from helios.serve.gate import Gate
 from helios.serve.metrics import Metrics
-from helios.values import HeliosError
+from helios.values import HeliosError, MonotonicClock
 from prepared.fields import ContractError
 from prepared.trust import read_trust
 
@@ -78,18 +81,15 @@ class Conversation:
         self.answering = None
 
     async def _answer(self) -> None:
-        request = self._frontend.prepare(self._front.next_id(), self._messages, Asked())
-        pipeline = OutputPipeline(
-            self._frontend.tokenizer.stream(),
-            self._frontend.eos_ids,
-            prompt_tokens=len(request.prompt),
-        )
+        asked = Asked(conversation=Messages(messages=self._messages))
+        prepared = self._frontend.prepare(self._front.next_id, asked)
+        answers = Answers(self._front, self._frontend, prepared)
         pieces: list[str] = []
         try:
-            async with self._front.converse(request) as conversation:
-                async for news in conversation.rounds():
-                    self._write(pieces, pipeline.feed(news.tokens))
-                self._write(pieces, pipeline.close())
+            async for turn in answers.turns():
+                for event in turn.events:
+                    if isinstance(event, Content):
+                        self._write(pieces, event.text)
         finally:
             print(flush=True)
             self._messages.append({"role": "assistant", "content": "".join(pieces)})
@@ -109,12 +109,13 @@ async def chat(start: Start) -> int:
     )
     limits = resolve(core.deployment.contract, options)
     gate = Gate(limits.permits)
-    front = Front(gate, Metrics(gate))
+    front = Front(gate, Metrics(gate), MonotonicClock(start.began))
     mailbox = await FrontMailbox.connect(ours, front.receive, front.worker_lost)
     front.attach(mailbox)
     worker.start()
     frontend = load_frontend(core, limits)
-    await front.ready
+    ready = await front.ready
+    frontend = replace(frontend, cache_tokens=ready.pages * ready.page_tokens)
     if sys.stdin.isatty():
         print(f"{core.deployment.contract.model_id}: Ctrl-C stops an answer, Ctrl-D ends")
     lines, talk = Lines(), Conversation(front, frontend)

@@ -9,12 +9,14 @@ import sys
 from contextlib import closing, suppress
 
 from helios.artifact.core_file import open_core
-from helios.bootstrap.model import build_worker, load_device, prove
+from helios.bootstrap.devices import Occupants, load_device
+from helios.bootstrap.model import build_worker, prove
 from helios.bootstrap.stages import Stages
+from helios.bootstrap.tools import tools_of
 from helios.mailbox import MailboxClosed, Ready, Refusal, WorkerMailbox
-from helios.options import Options, resolve
+from helios.options import resolve
 from helios.processes import Start
-from helios.values import HeliosError
+from helios.values import HeliosError, MonotonicClock
 from prepared.fields import ContractError
 from prepared.trust import read_trust
 
@@ -30,7 +32,7 @@ def serve(mailbox: WorkerMailbox, start: Start) -> int:
     stages = Stages(start.began)
     stages.end("interpreter and imports")
     try:
-        worker, ready = load(mailbox, start.options, stages)
+        worker, ready = load(mailbox, start, stages)
     except (ContractError, HeliosError, OSError) as error:
         with suppress(MailboxClosed):  # the front may have refused the core first
             mailbox.publish(Refusal(f"{start.options.core}: {error}"))
@@ -45,17 +47,29 @@ def serve(mailbox: WorkerMailbox, start: Start) -> int:
     return 0
 
 
-def load(mailbox: WorkerMailbox, options: Options, stages: Stages):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def load(mailbox: WorkerMailbox, start: Start, stages: Stages):  # type: ignore[no-untyped-def]  # noqa: ANN201
     """The worker, ready to turn, and what to tell the front."""
+    options = start.options
     core = open_core(
         options.core, read_trust(options.home / "trust.json"), acceptance=options.accept
     )
     contract = core.deployment.contract
     limits = resolve(contract, options)
     stages.end("open and verify core")
-    device, geometry = load_device(core, limits)
+    clock, occupants = MonotonicClock(start.began), Occupants()
+    device, geometry = load_device(core, limits, options, occupants, clock)
     stages.end("load device")
-    worker = build_worker(contract.model, device, geometry, mailbox)
+    worker = build_worker(
+        contract.model,
+        device,
+        geometry,
+        mailbox,
+        tools_of(core),
+        identity=contract.cache_identity,
+        gap_ns=limits.token_gap_ns,
+        clock=clock,
+    )
+    occupants.roster = worker.roster
     stages.end("bind values")
     prove(worker)
     stages.end("first round")
@@ -63,6 +77,7 @@ def load(mailbox: WorkerMailbox, options: Options, stages: Stages):  # type: ign
         slots=geometry.slots,
         pages=geometry.pages,
         page_tokens=contract.model.cache.page_tokens,
+        snapshots=geometry.snapshots,
         memory=device.memory(),
         image=device.describe(),
         stages=tuple(stages.done),

@@ -1,244 +1,214 @@
-"""POST /v1/chat/completions, streamed and not.
-
-The trip of a request on this side: decode, permit, prepare in a thread, submit, then news
-into text until the ending.  A reader that goes away cancels the request; after the headers of
-a stream, an error is one event and no [DONE] (TO-42).
-"""
+"""POST /v1/chat/completions: turns as OpenAI's objects, streamed and whole (TO-01 to TO-19)."""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.types import Message, Receive, Scope, Send
+from helios.frontend.syntax.events import Arguments, CallOpened, Content, Event, Reasoning
+from helios.serve.answers import Answers, Turn
+from helios.serve.asks import CHAT, ChatRequest
+from helios.serve.chunks import Chunks, scored, told, usage_of
+from helios.serve.route import OpenAIErrors, Reply, Service
+from helios.serve.wire import DONE, decode, encode, error_of, event, new_call_id
+from helios.values import STATUS, HeliosError
 
-from helios.frontend.prepare import Asked, Frontend
-from helios.respond.pipeline import FINISH_REASON, OutputPipeline
-from helios.serve.front import Conversation, Front
-from helios.serve.wire import (
-    DONE,
-    ChatRequest,
-    Envelope,
-    decode_chat,
-    encode,
-    error_of,
-    event,
-    usage_of,
-)
-from helios.values import STATUS, HeliosError, RequestInvalid
-
-MOST_BODY_NBYTES = 32 << 20
-RETRY_SECONDS = b"1"
+Delta = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
-    """The route; an ASGI application."""
+class ChatFormat(OpenAIErrors):
+    """The chat route's format."""
 
-    front: Front
-    frontend: Frontend
-    preparers: Executor  # frontend_workers threads
-    model: str
-    names: frozenset[str]
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        del scope
-        try:
-            request = decode_chat(await read_body(receive))
-            with self.front.gate.permit():
-                await self.answer(request, receive, send)
-        except HeliosError as error:
-            await self.refuse(error, send)
+    async def reply(self, body: bytes) -> Reply:
+        """See `Format`."""
+        request = decode(body, CHAT)
+        ingress_ns = self._service.front.clock.now_ns()  # (TO-14)
+        self._service.check_model(request.model)
+        prepared = await self._service.prepare(request.asked())
+        answers = Answers(self._service.front, self._service.frontend, prepared)
+        return ChatReply(self._service, request, answers, ingress_ns)
 
-    async def refuse(self, error: HeliosError, send: Send) -> None:
-        """An error before any of the answer was sent."""
-        status = STATUS[type(error)]
-        self.front.metrics.refused.labels(str(status)).inc()
-        extra = [(b"retry-after", RETRY_SECONDS)] if status == 429 else []  # noqa: PLR2004
-        await send_json(send, error_of(error, status=status), status=status, extra=extra)
 
-    async def answer(self, request: ChatRequest, receive: Receive, send: Send) -> None:
-        """Prepare, submit, and send what comes."""
-        if request.model is not None and request.model not in self.names:
-            raise RequestInvalid(
-                "model", repr(request.model), expected=f"one of {sorted(self.names)}"
-            )
-        prepared = await asyncio.get_running_loop().run_in_executor(
-            self.preparers,
-            self.frontend.prepare,
-            self.front.next_id(),
-            messages_of(request),
-            asked_of(request),
-        )
-        pipeline = OutputPipeline(
-            self.frontend.tokenizer.stream(),
-            self.frontend.eos_ids,
-            prompt_tokens=len(prepared.prompt),
-        )
-        envelope = Envelope(
-            number=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=self.model
-        )
-        async with self.front.converse(prepared) as conversation:
-            work = (
-                self.stream(request, conversation, pipeline, envelope, send)
-                if request.stream
-                else self.whole(conversation, pipeline, envelope, send)
-            )
-            await unless_gone(work, receive)
+@dataclass(slots=True)
+class Choice:
+    """A choice, collected for one object at the end."""
 
-    async def whole(
-        self,
-        conversation: Conversation,
-        pipeline: OutputPipeline,
-        envelope: Envelope,
-        send: Send,
+    content: str = ""
+    reasoning: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    scores: list[Delta] = field(default_factory=list)
+    finish: str = "stop"
+
+    def take(self, made: Event) -> None:
+        """Add what an event says."""
+        match made:
+            case Content(text):
+                self.content += text
+            case Reasoning(text):
+                self.reasoning += text
+            case CallOpened(_, name, call_id):
+                self.calls.append(
+                    {
+                        "id": call_id or new_call_id(),
+                        "type": "function",
+                        "function": {"name": name, "arguments": ""},
+                    }
+                )
+            case Arguments(index, text):
+                self.calls[index]["function"]["arguments"] += text
+
+    def message(self) -> dict[str, Any]:
+        """The assistant's message; without any text its content is null where that says more."""
+        rest: dict[str, Any] = {}
+        if self.reasoning:
+            rest["reasoning_content"] = self.reasoning
+        if self.calls:
+            rest["tool_calls"] = self.calls
+        content = self.content or (None if rest else "")
+        return {"role": "assistant", "content": content, "refusal": None, **rest}
+
+
+class ChatReply:
+    """One chat completion."""
+
+    def __init__(
+        self, service: Service, request: ChatRequest, answers: Answers, ingress_ns: int
     ) -> None:
-        """One JSON object at the end."""
-        pieces: list[str] = []
-        finish = "stop"
-        async for news in conversation.rounds():
-            pieces.append(pipeline.feed(news.tokens))
-            if news.finish is not None:
-                finish = FINISH_REASON[news.finish]
-        pieces.append(pipeline.close())
-        body = envelope.answer("".join(pieces), finish=finish, usage=pipeline.usage())
-        await send_bytes(send, body, status=200)
+        self._service, self._request, self._answers = service, request, answers
+        self._ingress_ns = ingress_ns
+        self._head = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "object": "chat.completion.chunk" if request.stream else "chat.completion",
+            "created": int(time.time()),
+            "model": service.model,
+        }
+        self._observed = bool(request.return_token_ids)
+        self._tail: dict[str, Any] = {"usage": None} if request.shows_usage() else {}
 
-    async def stream(
-        self,
-        request: ChatRequest,
-        conversation: Conversation,
-        pipeline: OutputPipeline,
-        envelope: Envelope,
-        send: Send,
-    ) -> None:
-        """Events as the tokens come."""
-        await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
-        asked_usage = bool(request.stream_options and request.stream_options.include_usage)
-        try:
-            async for piece in events(conversation, pipeline, envelope, asked_usage=asked_usage):
-                await send_piece(send, piece)
-        except HeliosError as error:
-            await send_piece(send, event(error_of(error, status=STATUS[type(error)])))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    @property
+    def streams(self) -> bool:
+        """See `Reply`."""
+        return bool(self._request.stream)
 
+    def failed(self, error: HeliosError) -> bytes:
+        """See `Reply`."""
+        return event(error_of(error, status=STATUS[type(error)]))
 
-async def events(
-    conversation: Conversation, pipeline: OutputPipeline, envelope: Envelope, *, asked_usage: bool
-) -> AsyncIterator[bytes]:
-    """The answer as server-sent events (TO-16)."""
-    tail: dict[str, Any] = {"usage": None} if asked_usage else {}
-    yield envelope.chunk({"role": "assistant", "content": ""}, finish=None, tail=tail)
-    async for news in conversation.rounds():
-        text = pipeline.feed(news.tokens)
-        if news.finish is not None:
-            text += pipeline.close()
-        if text:
-            yield envelope.chunk({"content": text}, finish=None, tail=tail)
-        if news.finish is not None:
-            yield envelope.chunk({}, finish=FINISH_REASON[news.finish], tail=tail)
-    if asked_usage:
-        yield envelope.chunk(None, finish=None, tail={"usage": usage_of(pipeline.usage())})
-    yield DONE
+    # ------------------------------------------------------------- streamed
 
+    async def events(self) -> AsyncIterator[bytes]:
+        """See `Reply`."""
+        spell = self._service.frontend.tokenizer.spell if self._request.logprobs else None
+        writer = Chunks(self._head, self._tail, spell=spell)
+        begun: set[int] = set()
+        async for turn in self._answers.turns():
+            pieces = [] if turn.choice in begun else [self._first(turn.choice, len(begun))]
+            begun.add(turn.choice)
+            pieces += writer.deltas(turn)
+            if self._observed:
+                pieces += self._observations(turn)
+            if turn.finish is not None:
+                pieces.append(self._last(turn))
+            if pieces:
+                yield b"".join(pieces)
+        if self._request.shows_usage():
+            yield event({**self._head, "choices": [], "usage": usage_of(self._answers.usage())})
+        yield DONE
 
-def messages_of(request: ChatRequest) -> list[dict[str, Any]]:
-    """Messages as templates take them: text content in one piece."""
-    messages = []
-    for index, message in enumerate(request.messages):
-        content = message.content
-        if isinstance(content, list):
-            content = "".join(part.text for part in content)
-        if content is None:
-            raise RequestInvalid(f"messages[{index}].content", "nothing", expected="text")
-        role = "system" if message.role == "developer" else message.role
-        messages.append({"role": role, "content": content})
-    return messages
+    def _first(self, choice: int, begun: int) -> bytes:
+        """The role, before anything else of a choice."""
+        delta = {"role": "assistant", "content": ""}
+        more = {}
+        if self._observed and not begun:
+            more = {"prompt_token_ids": self._answers.prepared.prompt}
+        return event({**self._head, **more, "choices": [told(choice, delta)], **self._tail})
 
+    def _observations(self, turn: Turn) -> list[bytes]:
+        """One event a generated token, and nothing else in it (TO-03)."""
+        pieces = []
+        for place, token in enumerate(turn.tokens):
+            seen: dict[str, Any] = {**told(turn.choice, {}), "token_ids": [token]}
+            if self._request.return_token_timestamps:
+                seen |= {"token_timestamps_ns": [turn.times[place]]}
+            pieces.append(event({**self._head, "choices": [seen], **self._tail}))
+        return pieces
 
-def asked_of(request: ChatRequest) -> Asked:
-    """What the client set."""
-    if None not in (request.max_tokens, request.max_completion_tokens):
-        raise RequestInvalid(
-            "max_tokens", "both names of the limit", expected="max_tokens or max_completion_tokens"
+    def _last(self, turn: Turn) -> bytes:
+        """The ending of a choice."""
+        told_last: dict[str, Any] = {
+            **self._head,
+            "choices": [told(turn.choice, {}, finish=turn.finish)],
+        }
+        told_last |= self._tail
+        if self._observed:
+            told_last |= self._terminal()
+            if not self._request.shows_usage():
+                told_last["usage"] = usage_of(self._answers.usage())  # (TO-17)
+        return event(told_last)
+
+    def _terminal(self) -> dict[str, Any]:
+        """What an observed answer says at its end (TO-12, TO-13)."""
+        reused = self._answers.reused_tokens
+        found: dict[str, Any] = {"reused_prompt_tokens": reused}
+        if self._request.return_token_timestamps:
+            found["performance"] = {
+                "ingress_ns": self._ingress_ns,
+                "enqueue_ns": self._answers.enqueued_ns,
+                "reused_prompt_tokens": reused,
+            }
+        return found
+
+    # ---------------------------------------------------------------- whole
+
+    async def whole(self) -> bytes:
+        """See `Reply`."""
+        choices = [Choice() for _ in self._answers.prepared.requests]
+        async for turn in self._answers.turns():
+            choice = choices[turn.choice]
+            for made in turn.events:
+                choice.take(made)
+            choice.tokens += turn.tokens
+            choice.times += turn.times
+            choice.scores += self._scores(turn)
+            choice.finish = turn.finish or choice.finish
+        more: dict[str, Any] = {}
+        if self._observed:
+            more = {"prompt_token_ids": self._answers.prepared.prompt, **self._terminal()}
+        return encode(
+            {
+                **self._head,
+                "choices": [self._made(index, choice) for index, choice in enumerate(choices)],
+                "usage": usage_of(self._answers.usage()),
+                **more,
+            }
         )
-    return Asked(
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=request.top_k,
-        seed=request.seed,
-        output_limit=request.max_completion_tokens or request.max_tokens,
-    )
 
+    def _made(self, index: int, choice: Choice) -> dict[str, Any]:
+        """A choice as an object."""
+        scored = self._request.logprobs
+        made: dict[str, Any] = {
+            "index": index,
+            "message": choice.message(),
+            "logprobs": {"content": choice.scores, "refusal": None} if scored else None,
+            "finish_reason": choice.finish,
+        }
+        if self._observed:
+            made["token_ids"] = choice.tokens
+            if self._request.return_token_timestamps:
+                made["token_timestamps_ns"] = choice.times
+        return made
 
-# -------------------------------------------------------------------- ASGI
-
-EVENT_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
-
-
-async def read_body(receive: Receive) -> bytes:
-    """The whole body, bounded."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestInvalid("body", "a closed connection", expected="the whole body")
-        body += message.get("body", b"")
-        if len(body) > MOST_BODY_NBYTES:
-            raise RequestInvalid(
-                "body", f"over {MOST_BODY_NBYTES} bytes", expected="a smaller body"
-            )
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
-async def unless_gone(work: Awaitable[None], receive: Receive) -> None:
-    """Do the work; a reader that goes away ends it."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(wait_until_gone(receive))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-    finally:
-        for pending in (task, gone):
-            pending.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def wait_until_gone(receive: Receive) -> None:
-    """Return when the client has closed the connection."""
-    message: Message = {"type": ""}
-    while message["type"] != "http.disconnect":
-        message = await receive()
-
-
-async def send_piece(send: Send, body: bytes) -> None:
-    """A part of a streamed body."""
-    await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-async def send_bytes(
-    send: Send, body: bytes, *, status: int, extra: list[tuple[bytes, bytes]] | None = None
-) -> None:
-    """A whole JSON response."""
-    headers = [(b"content-type", b"application/json"), *(extra or [])]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_json(
-    send: Send, value: object, *, status: int, extra: list[tuple[bytes, bytes]] | None = None
-) -> None:
-    """A whole JSON response from a value."""
-    await send_bytes(send, encode(value), status=status, extra=extra)
+    def _scores(self, turn: Turn) -> list[Delta]:
+        spell = self._service.frontend.tokenizer.spell
+        return [
+            scored(token, score, spell)
+            for token, score in zip(turn.tokens, turn.scores, strict=False)
+        ]

@@ -1,23 +1,40 @@
 """The front's side of every request: from permit to last piece of news.
 
 Owns the mailbox's front end and one queue of news a request.  Leaving a conversation before
-its end cancels the request (TO-29); losing the worker ends every one of them.
+its end cancels the request (TO-29); losing the worker, or the end of a drain, ends every one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import count
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import chain, count
+from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from helios.frontend.request import PreparedRequest
-from helios.mailbox import MailboxClosed, News, Ready, Refusal, Requests, Round, ToFront, ToWorker
+from helios.mailbox import (
+    Begun,
+    MailboxClosed,
+    News,
+    Ping,
+    Pong,
+    Ready,
+    Refusal,
+    Requests,
+    Round,
+    ToFront,
+    ToWorker,
+)
 from helios.rounds import Finish
 from helios.serve.gate import Gate
+from helios.serve.liveness import PING_SECONDS, Liveness
 from helios.serve.metrics import Metrics
-from helios.values import AdmissionRejected, ExecutionFailed, RequestId, StartRefused
+from helios.values import AdmissionRejected, Clock, ExecutionFailed, RequestId, StartRefused
+
+FAILURES: Final = (Finish.REJECTED, Finish.FAILED)
 
 
 class Sender(Protocol):
@@ -28,23 +45,42 @@ class Sender(Protocol):
 
 
 class Conversation:
-    """News of one request, in order; grows as it comes (TO-31)."""
+    """News of one request, in order; grows as it comes (TO-31), and ends with an ending."""
 
-    def __init__(self) -> None:
-        self._news: asyncio.Queue[News] = asyncio.Queue()
+    def __init__(self, enqueued_ns: int) -> None:
+        self._news: list[News] = []  # that nobody has read
+        self._ended = False
+        self._reader: asyncio.Future[None] | None = None
+        self.enqueued_ns = enqueued_ns
+        self.told_ns = 0  # when tokens last came
+        self.reused = 0  # prompt tokens that were computed already
         self.over = False
 
     def tell(self, news: News) -> None:
-        """Something happened."""
-        self._news.put_nowait(news)
+        """Something happened.  # hot"""
+        if self._ended:
+            return
+        self._ended = news.finish is not None
+        self._news.append(news)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def begin(self, begun: Begun) -> None:
+        """It has a slot; work found again after preemption is no reuse."""
+        if not begun.again:
+            self.reused = begun.reused
 
     async def rounds(self) -> AsyncIterator[News]:
-        """News until the ending, which is the last; failures are raised."""
+        """News until the ending, which is the last; failures are raised, once all is told."""
         while not self.over:
-            news = await self._news.get()
-            while news.finish is None and not self._news.empty():
-                news = merged(news, self._news.get_nowait())
+            if not self._news:
+                self._reader = asyncio.get_running_loop().create_future()
+                await self._reader
+            told, self._news = self._news, []
+            news = told[0] if len(told) == 1 else merged(told)
             self.over = news.finish is not None
+            if news.finish in FAILURES and news.tokens:
+                yield replace(news, finish=None, problem=None)  # what was said before it counts
             match news.finish:
                 case Finish.REJECTED:
                     raise AdmissionRejected(news.problem or "the request was not admitted")
@@ -53,19 +89,31 @@ class Conversation:
             yield news
 
 
-def merged(first: News, second: News) -> News:
-    """Two pieces of news of one request, as one."""
-    return News(first.request, first.tokens + second.tokens, second.finish, second.problem)
+def merged(told: Sequence[News]) -> News:
+    """News of one request that came before it was read, as one."""
+    last = told[-1]
+    return News(
+        last.request,
+        tuple(chain.from_iterable(news.tokens for news in told)),
+        last.finish,
+        last.problem,
+        tuple(chain.from_iterable(news.times for news in told)),
+        last.cut,
+        tuple(chain.from_iterable(news.scores for news in told)),
+        tuple(chain.from_iterable(news.prompt_scores for news in told)),
+    )
 
 
 class Front:
     """All requests of a server."""
 
-    def __init__(self, gate: Gate, metrics: Metrics) -> None:
-        self.gate, self.metrics = gate, metrics
+    def __init__(self, gate: Gate, metrics: Metrics, clock: Clock) -> None:
+        self.gate, self.metrics, self.clock = gate, metrics, clock
         self.ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
         self.lost = asyncio.Event()
-        self.watch: asyncio.Task[None]
+        self.draining = False
+        self.watches: tuple[asyncio.Task[None], ...] = ()
+        self.liveness = Liveness(clock)
         self._mailbox: Sender | None = None
         self._ids = count(1)
         self._open: dict[RequestId, Conversation] = {}
@@ -79,23 +127,60 @@ class Front:
         return RequestId(next(self._ids))
 
     @property
-    def healthy(self) -> bool:
-        """Whether requests can be served."""
-        return self.ready.done() and not self.lost.is_set()
+    def problem(self) -> str | None:
+        """Why the model cannot be served now, if it cannot."""
+        if not self.ready.done():
+            return "the model is not loaded yet"
+        if self.lost.is_set():
+            return "the model's worker is gone"
+        return self.liveness.problem
+
+    async def beat(self) -> None:
+        """Ask the worker whether it is there, for ever."""
+        while not self.lost.is_set():
+            with suppress(ExecutionFailed):
+                self._send(Ping())
+            await asyncio.sleep(PING_SECONDS)
+
+    # ------------------------------------------------------- from the worker
 
     def receive(self, message: ToFront) -> None:
         """A message from the worker."""
+        self.liveness.heard()
         match message:
+            case Round():
+                self._spread(message)
+            case Pong(running_ns):
+                self.liveness.answered(running_ns)
             case Ready():
                 self.metrics.ready(message)
                 self.ready.set_result(message)
             case Refusal(why):
                 self._refuse(why)
-            case Round():
-                self.metrics.round(message)
-                for news in message.news:
-                    if conversation := self._open.get(news.request):
-                        conversation.tell(news)
+
+    def _spread(self, told: Round) -> None:
+        """Each conversation its news, and the counts theirs."""
+        now = self.clock.now_ns()
+        self.metrics.round(told)
+        for begun in told.begun:
+            if conversation := self._open.get(begun.request):
+                conversation.begin(begun)
+        for news in told.news:
+            if conversation := self._open.get(news.request):
+                self._time(conversation, news, now)
+                conversation.tell(news)
+
+    def _time(self, conversation: Conversation, news: News, now: int) -> None:
+        """How long the client waited for these tokens."""
+        if not news.tokens:
+            return
+        if conversation.told_ns:
+            self.metrics.token_gap(now - conversation.told_ns, tokens=len(news.tokens))
+        else:
+            self.metrics.first_token(now - conversation.enqueued_ns)
+        conversation.told_ns = now
+        if news.finish is not None:
+            self.metrics.whole(now - conversation.enqueued_ns)
 
     def _refuse(self, why: str) -> None:
         """The worker cannot start; nobody need be waiting for it, if the front cannot either."""
@@ -107,15 +192,20 @@ class Front:
         self.lost.set()
         if not self.ready.done():
             self._refuse("the worker ended before it was ready")
+        self.metrics.lost(len(self._open))
+        self.end_all("the model's worker is gone")
+
+    def end_all(self, why: str) -> None:
+        """Every open conversation ends with an error."""
         for request, conversation in self._open.items():
-            conversation.tell(
-                News(request, finish=Finish.FAILED, problem="the model's worker is gone")
-            )
+            conversation.tell(News(request, finish=Finish.FAILED, problem=why))
+
+    # --------------------------------------------------------- conversations
 
     @asynccontextmanager
     async def converse(self, request: PreparedRequest) -> AsyncIterator[Conversation]:
         """Submit a request; leaving the block early cancels it."""
-        conversation = Conversation()
+        conversation = Conversation(self.clock.now_ns())
         self._open[request.id] = conversation
         try:
             self._send(Requests(submit=(request,)))
@@ -124,7 +214,8 @@ class Front:
         finally:
             del self._open[request.id]
             if not conversation.over and not self.lost.is_set():
-                self._send(Requests(cancel=(request.id,)))
+                with suppress(ExecutionFailed):
+                    self._send(Requests(cancel=(request.id,)))
 
     def _send(self, message: ToWorker) -> None:
         try:

@@ -1,0 +1,1 @@
+"""What is decided while a core is loaded."""
