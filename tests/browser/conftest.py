@@ -10,6 +10,7 @@ from selenium import webdriver
 
 from tests.browser.reader import Reader
 from tests.browser.scripted import ScriptedServer, ServerThread
+from tests.browser.stage import make_core
 from tests.serving import RealServer
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -24,6 +25,12 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+FORGET = """
+const kept = localStorage.length + sessionStorage.length;
+localStorage.clear();
+sessionStorage.clear();
+return kept;
+"""
 WIDTH, HEIGHT = 1280, 860
 
 
@@ -69,6 +76,14 @@ def real_server() -> Iterator[RealServer]:
 
 
 @pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a core that says what a script says."""
+    folder = tmp_path_factory.mktemp("stage")
+    make_core(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def running_script() -> Iterator[ScriptedServer]:
     """The scripted server, once for all tests."""
     server = ScriptedServer()
@@ -107,4 +122,6 @@ def fresh(reader: Reader) -> Reader:
     reader.requests()
     reader.complaints()
     reader.open()
+    if reader.run(FORGET):
+        reader.open()
     return reader

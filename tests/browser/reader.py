@@ -55,6 +55,15 @@ class Reader:
         """Put a long message into the input at once."""
         self.run("document.getElementById('message').value = arguments[0]", message)
 
+    def fill(self, selector: str, text: str) -> None:
+        """Replace what is in a field, as typing or pasting does."""
+        self.run(
+            "const [field, text] = arguments; field.value = text;"
+            "field.dispatchEvent(new Event('input', {bubbles: true}));",
+            self.one(selector),
+            text,
+        )
+
     def click(self, selector: str) -> None:
         """Click an element."""
         self.one(selector).click()

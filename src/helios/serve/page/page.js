@@ -7,11 +7,14 @@
 import { Announcer } from "./announcer.js";
 import { atBottom, goToBottom, keepingBottom } from "./bottom.js";
 import { Conversation } from "./conversation.js";
-import { answerTo, asFailure, servedModel } from "./server.js";
+import { Live } from "./live.js";
+import { answerTo, asFailure, servedModel, useKey } from "./server.js";
+import { Settings } from "./settings.js";
 import { Thread } from "./thread.js";
 
 const HINT = "Enter sends. Shift + Enter starts a new line.";
 const HINT_WHILE_ANSWERING = "Esc stops the answer.";
+const KEPT = "The conversation is kept in this tab only; a reload or a new chat ends it.";
 const COPIED_MS = 2000;
 
 const at = (id) => document.getElementById(id);
@@ -19,59 +22,98 @@ const [composer, input, send, stop] = ["composer", "message", "send", "stop"].ma
 
 const announcer = new Announcer(at("announcer"));
 const thread = new Thread(at("thread"), { copy });
+const settings = new Settings(at("settings-form"));
+new Live(at("live"));
 let conversation = new Conversation();
 let answering = null; // the AbortController of the answer that is coming
 let model = null;
+let unlocked = null; // what to do once there is a key
 
 // ------------------------------------------------------------------ asking
 
+/** Ask a question; null asks to go on from the results of tools. */
 async function ask(question) {
   const mine = new AbortController();
   const turn = conversation.ask(question);
-  const view = thread.add(question, { model: model?.name ?? "Answer" });
+  const view = thread.add(turn, { model: model?.name ?? "Answer" });
+  const actions = { again: () => askAgain(turn, view), edit: () => edit(turn, view) };
   at("welcome").hidden = true;
   setAnswering(mine);
   announcer.begin();
   goToBottom();
-  const { finish, error } = await receive(turn, view, mine.signal);
+  const error = await receive(turn, view, mine.signal);
   if (answering !== mine) return; // a new chat has begun
   announcer.end(turn.answer);
   if (mine.signal.aborted) {
-    view.end(turn.answer, "stopped");
+    view.end("stopped", actions);
     announcer.say("Stopped.");
   } else if (error) {
     const failure = asFailure(error);
-    view.fail(turn.answer, failure, () => askAgain(turn, view));
+    view.fail(failure, actions);
     announcer.say(`${failure.title}: ${failure.message}`);
+    if (failure.locked) askForKey(actions.again);
   } else {
-    view.end(turn.answer, finish);
+    view.end(turn.finish, { ...actions, results: (texts) => goOn(turn, texts) });
+    if (turn.calls.length > 0) {
+      announcer.say(`Calls ${turn.calls.map(({ name }) => name).join(", ")}.`);
+    }
   }
   setAnswering(null);
 }
 
-/** Let the answer grow until it ends: `{ finish }`, or `{ error }`. */
+/** Let the answer grow until it ends; what went wrong, if something did. */
 async function receive(turn, view, signal) {
-  let finish = null;
+  const fields = { model: model?.name, ...settings.fields() };
   try {
-    for await (const piece of answerTo(conversation.messages(), { model: model?.name, signal })) {
+    const messages = conversation.messages(settings.system);
+    for await (const piece of answerTo(messages, { fields, signal })) {
       signal.throwIfAborted();
-      turn.answer += piece.text ?? "";
-      finish = piece.finish ?? finish;
-      view.grow(turn.answer);
+      if (piece.reasoning && turn.reasoning === "") announcer.say("Thinking.");
+      turn.take(piece);
+      view.grow();
       announcer.hear(turn.answer);
     }
-    return { finish };
+    return null;
   } catch (error) {
-    return { error };
+    return error;
   }
 }
 
 function askAgain(turn, view) {
-  if (answering) return;
-  conversation.drop(turn);
-  view.remove();
+  if (!take(turn, view)) return;
   input.focus();
   ask(turn.question);
+}
+
+/** Back into the input, before what is typed there. */
+function edit(turn, view) {
+  if (!take(turn, view)) return;
+  input.value = [turn.question, input.value].filter(Boolean).join("\n");
+  fitInput();
+  input.focus();
+}
+
+/** Take a turn back, unless an answer is coming or settings cannot be sent. */
+function take(turn, view) {
+  if (answering || !settings.check()) return false;
+  conversation.drop(turn);
+  view.remove();
+  return true;
+}
+
+/** Let the model go on from what its tools gave. */
+function goOn(turn, texts) {
+  if (answering || !settings.check()) return false;
+  turn.calls.forEach((call, index) => (call.result = texts[index]));
+  input.focus();
+  ask(null);
+  return true;
+}
+
+function askForKey(then) {
+  unlocked = then;
+  keepingBottom(() => (at("key-form").hidden = false));
+  at("key").focus();
 }
 
 function setAnswering(controller) {
@@ -122,12 +164,13 @@ async function introduce() {
     const failure = asFailure(error);
     at("welcome-title").textContent = failure.title;
     at("welcome-text").textContent = failure.message;
+    if (failure.locked) askForKey(introduce);
     return;
   }
   const tokens = model.contextTokens.toLocaleString("en");
   at("model").textContent = model.name;
   at("welcome-title").textContent = `Ask ${model.name}`;
-  at("welcome-text").prepend(`Room for ${tokens} tokens, questions and answers together. `);
+  at("welcome-text").textContent = `Room for ${tokens} tokens, questions and answers together. ${KEPT}`;
   document.title = `${model.name} · Helios`;
 }
 
@@ -147,6 +190,7 @@ composer.addEventListener("submit", (event) => {
     input.focus();
     return;
   }
+  if (!settings.check()) return;
   input.value = "";
   fitInput();
   input.focus();
@@ -162,7 +206,9 @@ input.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !event.isComposing) answering?.abort();
+  // A panel that Escape closes comes first.
+  if (event.key !== "Escape" || event.isComposing || at("settings").matches(":popover-open")) return;
+  answering?.abort();
 });
 document.addEventListener("scroll", showLatest, { passive: true });
 new ResizeObserver(showLatest).observe(at("thread"));
@@ -173,6 +219,17 @@ at("renew").addEventListener("click", startOver);
 at("latest").addEventListener("click", () => {
   goToBottom();
   input.focus();
+});
+
+at("key-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  useKey(at("key").value.trim());
+  at("key").value = "";
+  at("key-form").hidden = true;
+  input.focus();
+  const then = unlocked;
+  if (model === null) await introduce();
+  if (then !== introduce && at("key-form").hidden) then?.();
 });
 
 setAnswering(null);
