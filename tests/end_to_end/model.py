@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from helios.artifact.core_file import OpenCore, open_core
+from helios.bootstrap.devices import Occupants, load_device
 from helios.bootstrap.front import load_frontend
-from helios.bootstrap.model import load_device
+from helios.cache.content import Key
 from helios.cache.pages import PagePool
+from helios.cache.prefix import PrefixTree
+from helios.cache.rows import row_pool
+from helios.device.api import Geometry
 from helios.device.cpu import CpuDevice
 from helios.execute.executor import Executor
 from helios.frontend.prepare import Frontend
@@ -24,7 +29,7 @@ from helios.rounds import Completion, Sampling
 from helios.schedule.lanes import Plan, Share
 from helios.schedule.queue import Waiting
 from helios.schedule.roster import Roster
-from helios.values import RequestId, Slot
+from helios.values import MonotonicClock, RequestId, Slot
 from prepared.contract import Operation
 from prepared.trust import read_trust
 
@@ -54,6 +59,7 @@ class Model:
     frontend: Frontend
     slots: int
     pages: int
+    geometry: Geometry
     _number: int = 0
 
     @property
@@ -62,11 +68,14 @@ class Model:
 
     def roster(self) -> Roster:
         """A fresh roster over the loaded device."""
+        cache = PrefixTree(
+            PagePool(self.pages), row_pool(self.geometry.snapshots), page_tokens=self.page_tokens
+        )
         return Roster(
             slots=self.slots,
             vocabulary=self.vocabulary,
-            page_tokens=self.page_tokens,
-            pool=PagePool(self.pages),
+            cache=cache,
+            operations=frozenset(program.operation for program in self.executor.programs),
         )
 
     @property
@@ -90,15 +99,26 @@ class Model:
             return cells.reshape(rows, stride)[:, : self.vocabulary].copy()
         raise AssertionError("nothing samples")
 
-    def run(self, roster: Roster, plan: Plan) -> Completion:
-        """Submit a round and settle it."""
-        self.executor.submit(roster.commit(plan, 0))
+    def run(self, roster: Roster, plan: Plan, mask: bytes | None = None) -> Completion:
+        """Submit a round and settle it; a mask is every lane's."""
+        submission = roster.commit(plan, 0)
+        if mask is not None:
+            lanes = tuple(replace(lane, mask=mask) for lane in submission.lanes)
+            submission = replace(submission, lanes=lanes)
+        self.executor.submit(submission)
         while not (finished := list(self.executor.finished())):
             self.executor.wait(nanoseconds=10**9)
         roster.settle(finished[0])
         return finished[0]
 
-    def round(self, roster: Roster, operation: Operation, shares: Sequence[Share]) -> Completion:
+    def round(
+        self,
+        roster: Roster,
+        operation: Operation,
+        shares: Sequence[Share],
+        *,
+        mask: bytes | None = None,
+    ) -> Completion:
         """A round with the smallest program that holds it."""
         tokens = sum(share.tokens for share in shares)
         program = min(
@@ -109,7 +129,7 @@ class Model:
             ),
             key=lambda p: p.packed_tokens,
         )
-        return self.run(roster, Plan(program=program, shares=tuple(shares)))
+        return self.run(roster, Plan(program=program, shares=tuple(shares)), mask)
 
     def admit(self, roster: Roster, prompts: Sequence[Sequence[int]], **changes: Any) -> list[Slot]:
         """Give prompts slots."""
@@ -123,8 +143,10 @@ class Model:
                 output_limit=changes.get("limit", 4096),
                 minimum_output=0,
                 eos_ids=changes.get("eos", ()),
+                logit_bias=changes.get("logit_bias", ()),
+                logprobs=changes.get("logprobs"),
             )
-            roster.admit(Waiting(arrival=self._number, request=request))
+            roster.admit(Waiting(arrival=self._number, request=request, key=Key(identity=b"")))
             slots.append(roster.view().lanes[-1].slot)
         self.round(
             roster,
@@ -166,7 +188,7 @@ def open_model(path: Path, *, threads: int | None = None) -> Model:
     core = open_core(path, read_trust(options.home / "trust.json"), acceptance=None)
     contract = core.deployment.contract
     limits = resolve(contract, options)
-    device, geometry = load_device(core, limits)
+    device, geometry = load_device(core, limits, options, Occupants(), MonotonicClock(0))
     assert isinstance(device, CpuDevice)
     return Model(
         core=core,
@@ -175,6 +197,7 @@ def open_model(path: Path, *, threads: int | None = None) -> Model:
         frontend=load_frontend(core, limits),
         slots=geometry.slots,
         pages=geometry.pages,
+        geometry=geometry,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from helios.frontend.prompt import Conversation
 from helios.schedule.lanes import Share
 from prepared.contract import Operation
 from tests.end_to_end.model import Floats, Model
@@ -79,9 +80,9 @@ def test_greedy_answers_are_the_oracles_unless_it_hesitates(
 ) -> None:
     compared = 0
     for prompt in PROMPTS:
-        assert model.frontend.template is not None
-        rendered = model.frontend.template.render([{"role": "user", "content": prompt}])
-        tokens = model.frontend.tokenizer.encode(rendered)
+        assert model.frontend.prompts is not None
+        asked = Conversation(messages=[{"role": "user", "content": prompt}])
+        tokens = list(model.frontend.prompts.prompt(asked).tokens)
         answer = model.greedy(tokens, most=ANSWER_TOKENS, eos=model.frontend.eos_ids)
         logits = of_oracle(oracle, tokens + answer)[len(tokens) - 1 : -1]
         for row, token in zip(logits, answer, strict=True):
