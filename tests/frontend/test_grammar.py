@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
+from helios.frontend.grammar.constraint import Constraint
 from helios.frontend.grammar.envelope import Opened
-from helios.frontend.grammar.matcher import Impossible
+from helios.frontend.grammar.matcher import GrammarTokenizer, Impossible, LateGrammars
+from helios.values import StartRefused
 from prepared.contract import Marker, ReasoningSyntax, ToolSyntax
 from tests.frontend.grammars import (
     ADDED,
@@ -376,3 +378,11 @@ def test_masks_have_the_contracts_width_and_never_allow_padding(
     size = world.tokenizer.get_vocab_size()
     assert max(world.allowed(matcher)) < size
     assert len(ADDED) + 1 == len(world.ids)
+
+
+def test_a_tokenizer_that_grammars_cannot_use_fails_only_who_wants_one() -> None:
+    def make() -> GrammarTokenizer:
+        raise StartRefused("tokenizer: found what grammars cannot use")
+
+    made = LateGrammars(make).compile(Constraint(grammar="start: /a/")).result()
+    assert made == Impossible(why="tokenizer: found what grammars cannot use")

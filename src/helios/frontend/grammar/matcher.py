@@ -181,7 +181,10 @@ class LateGrammars:
         return self._compiling.submit(self._compile, constraint)
 
     def _compile(self, constraint: Constraint) -> Matcher | Impossible:
-        self._made = self._made or self._make()
+        try:
+            self._made = self._made or self._make()
+        except StartRefused as refusal:  # this request's trouble, and nobody else's
+            return Impossible(why=str(refusal))
         return self._made.compile(constraint).result()
 
     def fill(self, matchers: Sequence[Matcher]) -> Future[Masks]:
