@@ -145,7 +145,7 @@ def test_a_constrained_neighbour_changes_nothing(http: httpx.Client) -> None:
     alone = text_of(ask(http))
     with ThreadPoolExecutor(6) as pool:
         busy = [
-            pool.submit(ask, http, response_format=SCHEMA, max_tokens=64, temperature=1.0, seed=n)
+            pool.submit(ask, http, response_format=SCHEMA, max_tokens=256, temperature=1.0, seed=n)
             for n in range(3)
         ]
         beside = [pool.submit(ask, http) for _ in range(3)]
