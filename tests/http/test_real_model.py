@@ -47,7 +47,7 @@ def text_of(answer: Any) -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_document_always_parses(http: httpx.Client, seed: int) -> None:
-    answer = ask(http, response_format=SCHEMA, max_tokens=96, temperature=1.3, seed=seed)
+    answer = ask(http, response_format=SCHEMA, max_tokens=512, temperature=1.3, seed=seed)
     assert answer["choices"][0]["finish_reason"] == "stop"
     found = json.loads(text_of(answer))
     assert list(found) == ["city", "people", "coast"]
