@@ -52,7 +52,7 @@ class Judges:
 
     def open(self, request: PreparedRequest) -> None:
         """A request comes; its grammar is compiled meanwhile."""
-        if not request.barrier and not request.observed:
+        if not request.judged:
             return
         compiling = None
         if request.constraint is not None:
@@ -82,16 +82,13 @@ class Judges:
         judge.grammar, judge.compiling = compiled, None
         return None
 
-    def constrains(self, request: RequestId) -> bool:
-        """Whether a request is under a grammar."""
-        judge = self._judges.get(request)
-        return judge is not None and judge.request.constraint is not None
-
     # -------------------------------------------------------------- judging
 
     def masks(self, requests: Iterable[RequestId]) -> Mapping[RequestId, bytes | Impossible]:
         """Which tokens these requests may have next; those without a grammar are left out."""
-        judges = [self._judges[name] for name in requests if self.constrains(name)]
+        if not self._judges:
+            return {}
+        judges = [self._judges[name] for name in requests if name in self._judges]
         pairs = [(j.request.id, j.grammar) for j in judges if j.grammar is not None]
         if not pairs:
             return {}

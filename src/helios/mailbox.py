@@ -48,7 +48,7 @@ class Shutdown(msgspec.Struct, tag=True, frozen=True):
     """To the worker: end everything, then yourself."""
 
 
-class News(msgspec.Struct, frozen=True, omit_defaults=True):
+class News(msgspec.Struct, tag=True, frozen=True, omit_defaults=True):
     """What a request got in a round."""
 
     request: RequestId
@@ -59,6 +59,13 @@ class News(msgspec.Struct, frozen=True, omit_defaults=True):
     cut: StopCut | None = None  # what a declared stop takes from the end
     scores: tuple[Score, ...] = ()  # of the tokens, if the request asked
     prompt_scores: tuple[Score | None, ...] = ()  # of prompt tokens from the second on
+
+
+class Plain(msgspec.Struct, tag=True, frozen=True):
+    """What most requests get in a round: a token each, and nothing else."""
+
+    requests: tuple[RequestId, ...]
+    tokens: tuple[int, ...]
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -108,13 +115,22 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, tag=True, frozen=True):
-    """From the worker: news of requests, what was submitted, how full it is."""
+    """From the worker: news of requests in order, what was submitted, how full it is."""
 
-    news: tuple[News, ...]
+    news: tuple[News | Plain, ...]
     steps: tuple[Step, ...]
     gauges: Gauges
     totals: Totals = Totals()
     begun: tuple[Begun, ...] = ()
+
+    def by_request(self) -> Iterator[News]:
+        """All news, one request after another."""
+        for news in self.news:
+            if isinstance(news, Plain):
+                for request, token in zip(news.requests, news.tokens, strict=True):
+                    yield News(request, (token,))
+            else:
+                yield news
 
 
 class Pong(msgspec.Struct, tag=True, frozen=True):

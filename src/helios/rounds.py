@@ -194,12 +194,44 @@ class LaneRecord(msgspec.Struct, frozen=True, kw_only=True):
     forbidden: int | None = None  # the token that made the lane fail (FORBIDDEN_TOKEN)
 
 
+Head = tuple[int, ...]
+"""The numbers that every lane's record has: slot, generation, consumed, emitted, offered, accepted,
+draft cursor, reserved, finish."""
+
+
+def is_usual(work: LaneWork, head: Head) -> bool:
+    """Whether a record says what most do: the one token that was asked for, and nothing else."""
+    return (
+        work.samples
+        and head == (work.slot, work.generation, work.endpoint, 1, 0, 0, -1, -1, 0)
+        and work.ceiling == 1
+        and work.logprobs is None
+        and not work.targets
+    )
+
+
+def usual_record(work: LaneWork, token: int) -> LaneRecord:
+    """The whole record of which only the token was kept."""
+    return LaneRecord(
+        slot=work.slot,
+        generation=work.generation,
+        consumed=work.endpoint,
+        emitted=1,
+        tokens=(token,),
+        offered=0,
+        accepted=0,
+        cursor=-1,
+        reserved=-1,
+        finish=0,
+    )
+
+
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the device says of a submission."""
+    """What the device says of a submission; of a usual lane (`is_usual`) its token alone."""
 
     sequence: int
     frame: int
     program: int
     status: int
     rows: int  # as the device counts; `lanes` holds no more than the record has room for
-    lanes: tuple[LaneRecord, ...]
+    lanes: tuple[LaneRecord | int, ...]

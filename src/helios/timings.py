@@ -39,8 +39,8 @@ class Timings:
         self, submission: Submission, operation: Operation, *, planned_ns: int, constrained: int
     ) -> None:
         """A round was handed to the device."""
-        rows = sum(lane.endpoint - lane.start for lane in submission.lanes)
-        prompt = sum(len(lane.tokens) for lane in submission.lanes)
+        rows = sum([lane.endpoint - lane.start for lane in submission.lanes])
+        prompt = sum([len(lane.tokens) for lane in submission.lanes])
         self._running.append(
             Running(
                 operation=operation,

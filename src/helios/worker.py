@@ -24,6 +24,7 @@ from helios.mailbox import (
     MailboxClosed,
     News,
     Ping,
+    Plain,
     Pong,
     Ready,
     Requests,
@@ -68,7 +69,7 @@ class Mailbox(Protocol):
 class Bulletin:
     """What the front has not been told yet."""
 
-    news: list[News] = field(default_factory=list)
+    news: list[News | Plain] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     begun: list[Begun] = field(default_factory=list)
     totals: Totals = Totals()
@@ -140,7 +141,10 @@ class Worker:
         """Settle what finished, let in what waits, submit what fits."""
         for completion in self.executor.finished():
             self._bulletin.steps.append(self._timings.finished())
-            self._tell(*self.roster.settle(completion, self.judges.hear))
+            settled = self.roster.settle(completion, self.judges.hear)
+            if settled.requests:
+                self._bulletin.news.append(Plain(settled.requests, settled.tokens))
+            self._tell(*settled.results)
         for message in self.mailbox.drain():
             self._take(message)
         self._take_compiled()
@@ -275,8 +279,8 @@ class Worker:
 
     def _submit(self, plan: Plan, frame: int, *, planned_ns: int) -> bool:
         """Hand a round over; whether it still could be, once its grammars were asked."""
-        sampling = [self.roster.request_in(s.slot) for s in plan.shares if s.samples]
-        masks = self.judges.masks(sampling)
+        request_in = self.roster.request_in
+        masks = self.judges.masks(request_in(s.slot) for s in plan.shares if s.samples)
         if not self._allowed(masks):
             return False
         self._last = plan.program.operation
@@ -288,7 +292,7 @@ class Worker:
             submission,
             plan.program.operation,
             planned_ns=planned_ns,
-            constrained=sum(map(self.judges.constrains, sampling)),
+            constrained=len(masks),
         )
         if masks:
             most = max(self._bulletin.totals.constrained_most_in_flight, self.executor.in_flight)

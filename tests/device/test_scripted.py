@@ -13,7 +13,6 @@ from helios.device.scripted import Line, ScriptedDevice
 from helios.execute.executor import Executor
 from helios.rounds import (
     Admission,
-    Completion,
     FromPage,
     LaneRecord,
     LaneWork,
@@ -24,6 +23,7 @@ from helios.values import Generation, PageId, ProgramId, Slot, SnapshotRow
 from helios.values import Sequence as SubmissionNumber
 from prepared.contract import Operation
 from prepared.manifest import FinishBits
+from tests.execute.by_hand import Told, told
 from tests.schedule.made import EOS, PLAIN
 from tests.worker.world import Clock, scripted_model, text_extents
 
@@ -75,12 +75,11 @@ class Bench:
         *lanes: LaneWork,
         frame: int = 0,
         mixed_row: int | None = None,
-    ) -> Completion:
+    ) -> Told:
         """A round, and its record once it is done."""
         self.submit(operation, *lanes, frame=frame, mixed_row=mixed_row)
         self.executor.wait(nanoseconds=10**12)
-        (completion,) = self.executor.finished()
-        return completion
+        return told(lanes, *self.executor.finished())
 
     def admit(
         self,
@@ -112,7 +111,7 @@ class Bench:
         lane = replace(work(slot, tokens=tokens, start=start, samples=samples), mask=mask)
         return self.round(Operation.PREFILL, lane).lanes[0]
 
-    def decode(self, *slots: int) -> Completion:
+    def decode(self, *slots: int) -> Told:
         """One more token for each of these."""
         return self.round(Operation.DECODE, *(work(slot, rows=1) for slot in slots))
 
@@ -235,15 +234,16 @@ def test_the_second_round_begins_when_the_first_is_done() -> None:
     bench.admit(0, "a")
     bench.feed(0, 10)
     before = bench.clock.now
-    bench.submit(Operation.DECODE, work(0, rows=1), frame=0)
-    bench.submit(Operation.DECODE, work(0, rows=1), frame=1)
+    lane = work(0, rows=1)
+    bench.submit(Operation.DECODE, lane, frame=0)
+    bench.submit(Operation.DECODE, lane, frame=1)
     assert list(bench.executor.finished()) == []
     bench.executor.wait(nanoseconds=10**9)
     assert bench.clock.now - before == 1000
-    assert [completion.lanes[0].tokens for completion in bench.executor.finished()] == [(41,)]
+    assert told([lane], *bench.executor.finished()).lanes[0].tokens == (41,)
     bench.executor.wait(nanoseconds=10**9)
     assert bench.clock.now - before == 2000
-    assert [completion.lanes[0].tokens for completion in bench.executor.finished()] == [(42,)]
+    assert told([lane], *bench.executor.finished()).lanes[0].tokens == (42,)
 
 
 @pytest.mark.clause("AH-14")
@@ -287,8 +287,11 @@ def test_a_mixed_round_feeds_one_lane_and_decodes_the_others(samples: bool) -> N
         work(1, start=2, rows=1),
         mixed_row=1,
     )
-    told = [(lane.consumed, lane.tokens) for lane in done.lanes]
-    assert told == [(2, (41,)), (3, (60,) if samples else ()), (3, (51,))]
+    assert [(lane.consumed, lane.tokens) for lane in done.lanes] == [
+        (2, (41,)),
+        (3, (60,) if samples else ()),
+        (3, (51,)),
+    ]
 
 
 @pytest.mark.parametrize("frame", [0, 1])

@@ -25,13 +25,14 @@ from helios.execute.executor import Executor
 from helios.frontend.prepare import Frontend
 from helios.frontend.request import PreparedRequest
 from helios.options import Options, home_folder, resolve
-from helios.rounds import Completion, Sampling
+from helios.rounds import Sampling
 from helios.schedule.lanes import Plan, Share
 from helios.schedule.queue import Waiting
 from helios.schedule.roster import Roster
 from helios.values import MonotonicClock, RequestId, Slot
 from prepared.contract import Operation
 from prepared.trust import read_trust
+from tests.execute.by_hand import Told, told
 
 BUILD = Path(__file__).parents[2] / "build"
 CORE = BUILD / "smollm2-135m.core"
@@ -99,7 +100,7 @@ class Model:
             return cells.reshape(rows, stride)[:, : self.vocabulary].copy()
         raise AssertionError("nothing samples")
 
-    def run(self, roster: Roster, plan: Plan, mask: bytes | None = None) -> Completion:
+    def run(self, roster: Roster, plan: Plan, mask: bytes | None = None) -> Told:
         """Submit a round and settle it; a mask is every lane's."""
         submission = roster.commit(plan, 0)
         if mask is not None:
@@ -109,7 +110,7 @@ class Model:
         while not (finished := list(self.executor.finished())):
             self.executor.wait(nanoseconds=10**9)
         roster.settle(finished[0])
-        return finished[0]
+        return told(submission.lanes, finished[0])
 
     def round(
         self,
@@ -118,7 +119,7 @@ class Model:
         shares: Sequence[Share],
         *,
         mask: bytes | None = None,
-    ) -> Completion:
+    ) -> Told:
         """A round with the smallest program that holds it."""
         tokens = sum(share.tokens for share in shares)
         program = min(

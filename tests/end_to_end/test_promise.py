@@ -95,7 +95,7 @@ class Bench:
 
     def news(self) -> list[News]:
         """What was told since the last requests came."""
-        return [news for told in self.rounds() for news in told.news]
+        return [news for told in self.rounds() for news in told.by_request()]
 
     def rounds(self) -> list[Round]:
         """Rounds since the last requests came."""

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from helios.execute.executor import Executor
-from helios.rounds import Admission, Completion, LaneWork, NewPage, Sampling, Submission
+from helios.rounds import (
+    Admission,
+    Completion,
+    LaneRecord,
+    LaneWork,
+    NewPage,
+    Sampling,
+    Submission,
+    usual_record,
+)
 from helios.values import Generation, PageId, Sequence, Slot
 from prepared.contract import Operation
 
@@ -48,6 +59,21 @@ def work(
     )
 
 
+class Told(Completion, frozen=True, kw_only=True):
+    """What the device says of a submission, every lane's record whole."""
+
+    lanes: tuple[LaneRecord, ...]
+
+
+def told(lanes: Iterable[LaneWork], completion: Completion) -> Told:
+    """A completion with the whole records of its usual lanes too."""
+    records = tuple(
+        usual_record(lane, said) if isinstance(said, int) else said
+        for lane, said in zip(lanes, completion.lanes, strict=True)
+    )
+    return Told(**{**msgspec.structs.asdict(completion), "lanes": records})
+
+
 @dataclass
 class Hand:
     """An executor, a round at a time."""
@@ -55,9 +81,7 @@ class Hand:
     executor: Executor
     rounds: int = 0
 
-    def round(
-        self, operation: Operation, *lanes: LaneWork, mixed_row: int | None = None
-    ) -> Completion:
+    def round(self, operation: Operation, *lanes: LaneWork, mixed_row: int | None = None) -> Told:
         """A round by the smallest program that holds it; its record, judged to be good."""
         tokens = sum(lane.endpoint - lane.start for lane in lanes)
         program = min(
@@ -82,7 +106,7 @@ class Hand:
         )
         while not (finished := list(self.executor.finished())):
             self.executor.wait(nanoseconds=10**9)
-        (completion,) = finished
+        completion = told(lanes, *finished)
         assert (completion.status, completion.sequence) == (0, self.rounds)
         assert [(lane.slot, lane.generation) for lane in completion.lanes] == [
             (lane.slot, 1) for lane in lanes

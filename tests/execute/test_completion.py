@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from helios.device.api import Geometry
 from helios.device.scripted import ScriptedDevice
-from helios.execute.completion import CompletionReader
-from helios.rounds import Completion, LaneRecord, LaneWork, Score
+from helios.execute.completion import HEAD, CompletionReader
+from helios.rounds import Completion, LaneRecord, LaneWork, Score, usual_record
 from helios.values import Generation, MonotonicClock, Slot
 from prepared.contract import ElementType
 from prepared.manifest import CompletionField, CompletionLayout, CompletionSlot, FinishBits
@@ -271,3 +271,51 @@ def test_a_forbidden_token_is_named_and_not_emitted() -> None:
     assert [lane.tokens for lane in lanes] == [(), (), ()]
     assert lanes[1].forbidden == 91
     assert lanes[2].forbidden is None
+
+
+# ------------------------------------------------------------ usual lanes
+
+USUAL: Final = LaneWork(
+    slot=Slot(3),
+    generation=Generation(5),
+    tokens=(),
+    start=8,
+    endpoint=9,
+    samples=True,
+    new_pages=(),
+    admission=None,
+)
+USUAL_HEAD: Final = (3, 5, 9, 1, 0, 0, -1, -1, 0)
+
+
+def usual_device(**changed: int) -> ScriptedDevice:
+    """A record of one lane that emitted its token 42 and nothing else; numbers may be changed."""
+    made = device()
+    write_record(made, 0, rows=1)
+    fields = dict(zip(HEAD, USUAL_HEAD, strict=True))
+    fields |= {CompletionField[name]: value for name, value in changed.items()}
+    for field, value in fields.items():
+        write(made, 0, field, value)
+    write(made, 0, CompletionField.LANE_TOKENS, 42)
+    return made
+
+
+@pytest.mark.clause("AH-13")
+@pytest.mark.parametrize("name", [field.name for field in HEAD])
+def test_only_a_record_without_any_other_number_is_told_as_its_token(name: str) -> None:
+    assert CompletionReader(usual_device(), 0).read([USUAL]).lanes == (42,)
+    (lane,) = CompletionReader(usual_device(**{name: 7}), 0).read([USUAL]).lanes
+    assert isinstance(lane, LaneRecord)
+
+
+@pytest.mark.parametrize(
+    "more", [{"samples": False}, {"ceiling": 2}, {"logprobs": 0}, {"targets": (1,)}], ids=str
+)
+def test_a_lane_that_asked_for_more_gets_its_whole_record(more: dict[str, object]) -> None:
+    (lane,) = CompletionReader(usual_device(), 0).read([replace(USUAL, **more)]).lanes
+    assert isinstance(lane, LaneRecord)
+
+
+def test_a_usual_record_can_be_told_in_full_again() -> None:
+    (lane,) = CompletionReader(usual_device(), 0).read().lanes
+    assert lane == usual_record(USUAL, 42)

@@ -21,6 +21,7 @@ from helios.mailbox import (
     MailboxClosed,
     News,
     Ping,
+    Plain,
     Pong,
     Ready,
     Refusal,
@@ -50,6 +51,7 @@ READY = Ready(
 ROUND = Round(
     news=(
         News(RequestId(7), (1, 2), times=(10, 1 << 60)),
+        Plain((RequestId(7), RequestId(1 << 40)), (3, 1 << 20)),
         News(RequestId(8), finish=Finish.FAILED, problem="why"),
         *(News(RequestId(10), finish=finish) for finish in Finish),
     ),

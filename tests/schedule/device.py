@@ -27,6 +27,7 @@ from helios.rounds import (
     LaneWork,
     Score,
     Submission,
+    is_usual,
 )
 from helios.schedule.queue import Waiting
 from helios.values import Generation, HostSlot, PageId, Slot, SnapshotRow
@@ -65,6 +66,12 @@ class Row:
     finish: int = 0
 
 
+def head_of(record: LaneRecord) -> tuple[int, ...]:
+    """The numbers that every lane's record has."""
+    numbers = (record.slot, record.generation, record.consumed, record.emitted, record.offered)
+    return (*numbers, record.accepted, record.cursor, record.reserved, record.finish)
+
+
 @dataclass(slots=True)
 class HonestDevice:
     """Plays submissions in order."""
@@ -73,6 +80,7 @@ class HonestDevice:
     holders: Callable[[PageId], int]
     token: Callable[[int], int] = plain_token
     group: int = 1  # tokens that it emits at once where the program has rows for proposals
+    terse: bool = False  # whether usual records are told as their tokens
     rows: dict[Slot, Row] = field(default_factory=dict)
     pages: dict[PageId, Cells] = field(default_factory=dict)
     snapshots: dict[SnapshotRow, Cells] = field(default_factory=dict)
@@ -90,7 +98,10 @@ class HonestDevice:
             program=submission.program,
             status=0,
             rows=len(records),
-            lanes=records,
+            lanes=tuple(
+                record.tokens[0] if self.terse and is_usual(work, head_of(record)) else record
+                for work, record in zip(submission.lanes, records, strict=True)
+            ),
         )
 
     def lane_operation(self, submission: Submission, operation: Operation, index: int) -> Operation:

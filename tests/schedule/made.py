@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from helios.cache.content import Key
 from helios.frontend.request import PreparedRequest
 from helios.rounds import ProgramView, Sampling, Span
@@ -119,6 +121,23 @@ EVERY_PROGRAM: Final = (*PROGRAMS, *SLOT_PROGRAMS, MIXED, SCORED)
 """What a model may have besides."""
 
 
+class SeenLane(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane that only planning sees."""
+
+    slot: Slot
+    phase: Phase
+    arrival: int
+    known: int
+    submitted: int
+    held_pages: int
+    in_flight: int
+    output_left: int
+    restores: bool
+    barrier: bool
+    scores: bool
+    masked: bool = False
+
+
 def lane(
     slot: int,
     phase: Phase,
@@ -132,15 +151,15 @@ def lane(
     restores: bool = False,
     barrier: bool = False,
     scores: bool = False,
-) -> LaneView:
+) -> SeenLane:
     """A lane as planning sees it; it arrived in the order of its slot unless that is said."""
-    return LaneView(
+    return SeenLane(
         slot=Slot(slot),
         phase=phase,
         arrival=slot if arrival is None else arrival,
-        tokens=tokens,
+        known=tokens,
         submitted=submitted,
-        pages=pages,
+        held_pages=pages,
         in_flight=in_flight,
         output_left=output_left,
         restores=restores,

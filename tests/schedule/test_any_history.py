@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from helios.rounds import Completion, Finish, ProgramView, Submission
 from helios.schedule.lanes import LIVE, MOVES, Phase, Result
 from helios.values import PageId, Slot
-from tests.schedule.made import EOS, EVERY_PROGRAM, MIXED, SLOT_PROGRAMS, waiting
+from tests.schedule.made import EOS, EVERY_PROGRAM, MIXED, SLOT_PROGRAMS, VOCABULARY, waiting
 from tests.schedule.world import FRAMES, PAGE_TOKENS, World, plain_token
 
 PAGES, SLOTS = 6, 3
@@ -50,7 +50,8 @@ def faults(completion: Completion) -> Iterable[Completion]:
     yield replace(completion, sequence=completion.sequence + 1)
     yield replace(completion, rows=0, lanes=())
     for index, lane in enumerate(completion.lanes):
-        wrong = replace(lane, generation=lane.generation + 1)
+        usual = isinstance(lane, int)
+        wrong = VOCABULARY if usual else replace(lane, generation=lane.generation + 1)
         lanes = (*completion.lanes[:index], wrong, *completion.lanes[index + 1 :])
         yield replace(completion, lanes=lanes)
 
@@ -70,8 +71,9 @@ class RosterUnderUse(RuleBasedStateMachine):
         missing=st.sets(st.sampled_from(sorted(OPTIONAL, key=lambda view: view.id))),
         rows=st.integers(0, 2),
         host_slots=st.sampled_from((0, 3)),
+        terse=st.booleans(),
     )
-    def begin(self, missing: set[ProgramView], rows: int, host_slots: int) -> None:
+    def begin(self, missing: set[ProgramView], rows: int, host_slots: int, *, terse: bool) -> None:
         """Programs that a core may lack, and what the cache is made of."""
         self.world = World(
             slots=SLOTS,
@@ -80,6 +82,7 @@ class RosterUnderUse(RuleBasedStateMachine):
             host_slots=host_slots,
             token=ending_token,
             programs=tuple(view for view in EVERY_PROGRAM if view not in missing),
+            terse=terse,
         )
 
     @rule(

@@ -123,7 +123,7 @@ def lane_at(world: World, slot: Slot) -> LaneView:
 
 def new_pages(view: LaneView, *, tokens: int, page_tokens: int) -> int:
     """Pages that a lane takes to go on by so many tokens."""
-    return max(0, pages_for(view.submitted + tokens, page_tokens=page_tokens) - view.pages)
+    return max(0, pages_for(view.submitted + tokens, page_tokens=page_tokens) - view.held_pages)
 
 
 def holds(candidate: ProgramView, shares: Sequence[Share]) -> bool:
@@ -187,8 +187,8 @@ def check_share(view: LaneView, share: Share, operation: Operation) -> None:
         end = view.submitted + share.tokens
         assert view.phase is Phase.PREFILL
         assert view.scores == (operation is Operation.SCORED_PREFILL)
-        assert view.submitted < end <= view.tokens
-        assert share.samples == (end == view.tokens)
+        assert view.submitted < end <= view.known
+        assert share.samples == (end == view.known)
 
 
 @given(world=worlds())
@@ -277,7 +277,7 @@ def starved(world: World) -> World:
         roster=replace(
             world.roster,
             lanes=tuple(
-                replace(view, in_flight=0, pages=view.submitted)
+                replace(view, in_flight=0, held_pages=view.submitted)
                 for view in world.roster.lanes
                 if view.phase is not Phase.DRAINING
             ),
@@ -318,7 +318,7 @@ def test_nothing_is_planned_only_when_nobody_can_go_on(world: World) -> None:
         assert not (view.phase is Phase.ADMITTED and not view.in_flight and not view.restores)
         assert not (view.restores and not view.in_flight and world.cache.free_pages)
         assert not (view.phase in (Phase.RESUMING, Phase.PUBLISHING) and not view.in_flight)
-        assert not (view.phase is Phase.PREFILL and view.submitted < view.tokens and ready)
+        assert not (view.phase is Phase.PREFILL and view.submitted < view.known and ready)
         assert not (
             view.phase is Phase.DECODE and view.output_left and view.in_flight < 2 and ready
         )

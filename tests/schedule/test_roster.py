@@ -9,10 +9,19 @@ from msgspec.structs import replace
 from helios.cache.matches import Match, Stop
 from helios.rounds import Completion, Finish
 from helios.schedule.lane import Lane
-from helios.schedule.lanes import MOVES, Phase
+from helios.schedule.lanes import MOVES, Phase, Result
 from helios.values import Generation, RequestId, Slot
 from prepared.contract import Operation
-from tests.schedule.made import EOS, PLAIN, PROGRAMS, entry, program, request, waiting
+from tests.schedule.made import (
+    EOS,
+    PLAIN,
+    PROGRAMS,
+    VOCABULARY,
+    entry,
+    program,
+    request,
+    waiting,
+)
 from tests.schedule.world import Change, World, plain_token
 
 NO_MATCH = Match(tokens=0, pages=(), source=None, loads=(), stop=Stop.EMPTY)
@@ -108,12 +117,12 @@ ALIVE = pytest.mark.parametrize("phase", [Phase.ADMITTED, Phase.PREFILL, Phase.D
 def test_a_cancelled_lane_keeps_its_pages_and_slot_until_its_fence(phase: Phase) -> None:
     world = World(slots=1)
     to_phase(world, phase)
-    pages, free = world.lane(1).pages, world.free_pages
+    pages, free = world.lane(1).held_pages, world.free_pages
     result = world.cancel(1)
     assert result is not None
     assert (result.finish, result.tokens) == (Finish.CANCELLED, ())
     assert world.lane(1).phase is Phase.DRAINING
-    assert (world.lane(1).pages, world.free_pages) == (pages, free)
+    assert (world.lane(1).held_pages, world.free_pages) == (pages, free)
     assert world.roster.view().free_slots == 0
     assert world.settle() == []
     assert world.roster.view().free_slots == 1
@@ -423,3 +432,35 @@ def test_prompts_of_several_lanes_are_fed_by_one_submission() -> None:
         tuple(range(10, 15)),
         tuple(range(10, 17)),
     ]
+
+
+# ---------------------------------------------------------- usual records
+
+
+def told(*, terse: bool) -> list[Result]:
+    """What becomes of some requests, in order; every usual record may be told as its token."""
+    world = World(slots=3, terse=terse, token=lambda position: EOS if position == 7 else position)
+    world.start(waiting(1, prompt_tokens=5, output_limit=4))
+    world.start(waiting(2, prompt_tokens=3, output_limit=3))
+    world.start(waiting(3, prompt_tokens=2, output_limit=9))
+    world.run()
+    return sorted(world.results, key=lambda result: result.request)
+
+
+@pytest.mark.clause("AH-13", "FI-23")
+def test_usual_records_and_their_tokens_mean_the_same() -> None:
+    assert told(terse=True) == told(terse=False)
+
+
+@pytest.mark.clause("AH-12", "AH-13")
+@pytest.mark.parametrize("token", [-1, VOCABULARY])
+def test_a_usual_record_with_an_impossible_token_moves_nothing(token: int) -> None:
+    world = World(terse=True)
+    world.start(waiting(1, prompt_tokens=3, output_limit=6))
+    while world.submit() and not isinstance(world.in_flight[-1][1].lanes[0], int):
+        world.settle()
+    settled = world.tokens(1)
+    (result,) = world.settle(lambda completion: replace(completion, lanes=(token,)))
+    assert (result.finish, result.tokens) == (Finish.FAILED, ())
+    assert result.problem == f"lane token: found {token}, expected an id below {VOCABULARY}"
+    assert world.tokens(1) == settled

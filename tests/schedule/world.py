@@ -47,6 +47,7 @@ class World:
         token: Callable[[int], int] = plain_token,
         programs: Sequence[ProgramView] = PROGRAMS,
         group: int = 1,
+        terse: bool = False,
     ) -> None:
         self.pages, self.rows = PagePool(pages), row_pool(rows)
         cache = PrefixTree(self.pages, self.rows, page_tokens=PAGE_TOKENS, host_slots=host_slots)
@@ -59,7 +60,11 @@ class World:
         )
         self.queue = Queue()
         self.device = HonestDevice(
-            lambda slot: self.asked[self.roster.request_in(slot)], self.pages.holders, token, group
+            lambda slot: self.asked[self.roster.request_in(slot)],
+            self.pages.holders,
+            token,
+            group,
+            terse,
         )
         self.asked: dict[RequestId, Waiting] = {}
         self.in_flight: deque[tuple[Submission, Completion]] = deque()

@@ -134,7 +134,7 @@ def test_the_oldest_is_served_and_the_youngest_gives_way() -> None:
     ended = [
         news.request
         for message in world.rounds()
-        for news in message.news
+        for news in message.by_request()
         if news.finish is not None
     ]
     assert ended[0] == 1

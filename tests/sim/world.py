@@ -171,7 +171,7 @@ class SimWorld:
         by_request = {client.request: client for client in self.clients}
         for message in self.mailbox.outbox[self._heard :]:
             assert isinstance(message, Round)
-            for news in message.news:
+            for news in message.by_request():
                 self.told.setdefault(news.request, []).append(news)
                 by_request[news.request].read(news, self.turns)
         self._heard = len(self.mailbox.outbox)

@@ -261,4 +261,4 @@ def test_a_message_that_is_a_round_never_repeats_news() -> None:
     world.submit(request(1, output_limit=20))
     world.run()
     told = [message for message in world.mailbox.outbox if isinstance(message, Round)]
-    assert [news for message in told for news in message.news] == world.news(1)
+    assert [news for message in told for news in message.by_request()] == world.news(1)

@@ -287,7 +287,10 @@ class World:
     def news(self, number: int) -> list[News]:
         """Everything that the front heard of a request."""
         return [
-            news for message in self.rounds() for news in message.news if news.request == number
+            news
+            for message in self.rounds()
+            for news in message.by_request()
+            if news.request == number
         ]
 
     def tokens(self, number: int) -> tuple[int, ...]:

@@ -176,7 +176,9 @@ class SelfTalk:
     def publish(self, message: ToFront) -> None:
         """Keep the ending."""
         assert isinstance(message, Round)
-        self.ending = next((news for news in message.news if news.finish is not None), self.ending)
+        self.ending = next(
+            (news for news in message.by_request() if news.finish is not None), self.ending
+        )
 
     def wait(self, seconds: float | None) -> None:
         """There is nothing to wait for."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from helios.device.api import Device
 from helios.execute.destinations import cells_of
-from helios.rounds import Completion, LaneRecord, LaneWork, Score
+from helios.rounds import Completion, Head, LaneRecord, LaneWork, Score, is_usual
 from prepared.contract import ELEMENT_BYTES
 from prepared.manifest import CompletionField, FinishBits
 
@@ -54,7 +54,7 @@ TOKEN_SCORE: Final[Places] = (
 )
 
 
-PLAIN: Final = (
+HEAD: Final = (
     CompletionField.LANE_SLOT,
     CompletionField.LANE_GENERATION,
     CompletionField.LANE_CONSUMED,
@@ -82,7 +82,7 @@ class CompletionReader:
             )
 
     def read(self, asked: Sequence[LaneWork] = ()) -> Completion:
-        """The record as it is now; log-probabilities only of lanes that asked for them."""
+        """The record as it is now: of usual lanes the token, of others all that was asked for."""
         columns = self.columns
         rows = columns[CompletionField.RECORD_ROWS].at(0)
         return Completion(
@@ -94,14 +94,41 @@ class CompletionReader:
             lanes=self.lanes(min(rows, self.most_rows), asked),
         )
 
-    def lanes(self, count: int, asked: Sequence[LaneWork]) -> tuple[LaneRecord, ...]:
-        """Every lane's part."""
-        records, first = self.records(count), 0
-        if any(work.logprobs is not None or work.targets for work in asked):
-            for index, work in enumerate(asked[:count]):
-                records[index] = self.scored(records[index], work, index=index, first=first)
-                first += work.rows
-        return tuple(records)
+    # hot
+    def lanes(self, count: int, asked: Sequence[LaneWork]) -> tuple[LaneRecord | int, ...]:
+        """Every lane's part, read a column at a time."""
+        columns = self.columns
+        heads = zip(*(columns[name].first(count) for name in HEAD), strict=True)
+        tokens = columns[CompletionField.LANE_TOKENS].first(count)
+        lanes: list[LaneRecord | int] = []
+        for index, (head, token, work) in enumerate(zip_longest(heads, tokens, asked[:count])):
+            if work is not None and is_usual(work, head):
+                lanes.append(token)
+            else:
+                lanes.append(self.record(index, head, asked))
+        return tuple(lanes)
+
+    def record(self, index: int, head: Head, asked: Sequence[LaneWork]) -> LaneRecord:
+        """A lane's part, with the log-probabilities that it asked for."""
+        slot, generation, consumed, emitted, offered, accepted, cursor, reserved, finish = head
+        tokens = self.columns[CompletionField.LANE_TOKENS]
+        record = LaneRecord(
+            slot=slot,
+            generation=generation,
+            consumed=consumed,
+            emitted=emitted,
+            tokens=tokens.row(index, emitted),
+            offered=offered,
+            accepted=accepted,
+            cursor=cursor,
+            reserved=reserved,
+            finish=finish,
+            forbidden=tokens.at(index) if finish & FORBIDDEN else None,
+        )
+        if index >= len(asked) or (asked[index].logprobs is None and not asked[index].targets):
+            return record
+        first = sum(work.rows for work in asked[:index])
+        return self.scored(record, asked[index], index=index, first=first)
 
     def scored(self, record: LaneRecord, work: LaneWork, *, index: int, first: int) -> LaneRecord:
         """A lane's part with its log-probabilities; its rows begin with packed token `first`."""
@@ -122,36 +149,3 @@ class CompletionReader:
         pairs = zip(ids.row(index, count), values.row(index, count), strict=True)
         top = tuple(takewhile(lambda pair: pair[0] >= 0, pairs))
         return Score(logprob=chosen.row(index, 1)[0], top=top)
-
-    # hot
-    def records(self, count: int) -> list[LaneRecord]:
-        """The plain part of every lane's record, read a column at a time."""
-        columns = self.columns
-        tokens = columns[CompletionField.LANE_TOKENS]
-        return [
-            LaneRecord(
-                slot=slot,
-                generation=generation,
-                consumed=consumed,
-                emitted=emitted,
-                tokens=tokens.row(index, emitted),
-                offered=offered,
-                accepted=accepted,
-                cursor=cursor,
-                reserved=reserved,
-                finish=finish,
-                forbidden=tokens.at(index) if finish & FORBIDDEN else None,
-            )
-            for (
-                index,
-                slot,
-                generation,
-                consumed,
-                emitted,
-                offered,
-                accepted,
-                cursor,
-                reserved,
-                finish,
-            ) in zip(range(count), *(columns[name].first(count) for name in PLAIN), strict=True)
-        ]

@@ -35,6 +35,11 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.constraint is not None or self.stops is not None
 
     @property
+    def judged(self) -> bool:
+        """Whether the host looks at each token as it is settled."""
+        return self.barrier or self.observed
+
+    @property
     def most_tokens(self) -> int:
         """Tokens whose keys and values may have to be kept; the last one never is."""
         return len(self.prompt) + self.output_limit - 1

@@ -26,7 +26,7 @@ Cap = Callable[[LaneView, Budget], int]
 
 def prompt_left(lane: LaneView, _budget: Budget) -> int:
     """Tokens that were not fed yet."""
-    return lane.tokens - lane.submitted
+    return lane.known - lane.submitted
 
 
 def round_left(_lane: LaneView, budget: Budget) -> int:
@@ -46,7 +46,7 @@ def pages_left(lane: LaneView, budget: Budget) -> int:
 
 def gap_left(lane: LaneView, budget: Budget) -> int:
     """Rows that keep the token gap of lanes that decode within its bound."""
-    return lane.tokens if budget.gap_tokens is None else budget.gap_tokens
+    return lane.known if budget.gap_tokens is None else budget.gap_tokens
 
 
 PREFILL_CAPS: Final[tuple[Cap, ...]] = (

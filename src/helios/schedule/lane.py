@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from helios.cache.content import Content, Key, content_of
 from helios.cache.matches import FromRow, Match, Publication
+from helios.frontend.request import PreparedRequest
 from helios.rounds import (
     Admission,
     FromSnapshot,
@@ -20,14 +22,16 @@ from helios.rounds import (
 )
 from helios.rounds import FromPage as CopyPage
 from helios.rounds import Publication as Snapshot
-from helios.schedule.lanes import LIVE, MOVES, LaneView, Phase
+from helios.schedule.lanes import LIVE, MOVES, Phase
 from helios.schedule.queue import Waiting
 from helios.values import Generation, PageId, Slot
+
+DECODE: Final = Phase.DECODE  # an attribute of an enumeration costs as much as a call
 
 
 @dataclass(slots=True)
 class Lane:
-    """One request in its slot."""
+    """One request in its slot; planning sees it as a `LaneView`."""
 
     waiting: Waiting
     slot: Slot
@@ -42,30 +46,34 @@ class Lane:
     emitted: int = 0  # tokens settled, in this slot
     in_flight: int = 0
     uploaded: int = 0  # page-table entries that the device knows (HV-25)
-    source_held: bool = field(init=False)
+    request: PreparedRequest = field(init=False)
+    arrival: int = field(init=False)
+    output_limit: int = field(init=False)  # tokens it may emit in this slot
+    barrier: bool = field(init=False)
+    judged: bool = field(init=False)  # the host looks at each of its tokens
+    restores: bool = field(init=False)  # what it is copied from is held
     over: bool = False  # the device has ended it
     publishes: bool = False  # what it has computed may be found by others
     publication: Publication | None = None
 
     def __post_init__(self) -> None:
         """What is reused counts as done."""
+        self.request, self.arrival = self.waiting.request, self.waiting.arrival
+        self.output_limit = self.request.output_limit - len(self.waiting.emitted)
+        self.barrier, self.judged = self.request.barrier, self.request.judged
         self.submitted = self.settled = self.match.tokens
-        self.source_held = self.match.source is not None
+        self.restores = self.match.source is not None
 
     def move(self, phase: Phase) -> None:
         """Enter a phase; only as `MOVES` allows."""
         assert phase in MOVES[self.phase], f"{self.phase} to {phase}"
         self.phase = phase
+        self.barrier &= self.live
 
     @property
     def live(self) -> bool:
         """Whether its request still waits for tokens."""
         return self.phase in LIVE
-
-    @property
-    def output_limit(self) -> int:
-        """Tokens it may emit in this slot."""
-        return self.waiting.request.output_limit - len(self.waiting.emitted)
 
     @property
     def resumes(self) -> bool:
@@ -79,25 +87,54 @@ class Lane:
 
     def content(self, endpoint: int) -> Content:
         """What its history up to an endpoint was computed from."""
-        return content_of(self.tokens[:endpoint], self.waiting.request.spans)
+        return content_of(self.tokens[:endpoint], self.request.spans)
 
-    def view(self) -> LaneView:
-        """The lane as planning sees it."""
-        request = self.waiting.request
-        return LaneView(
-            slot=self.slot,
-            phase=self.phase,
-            arrival=self.waiting.arrival,
-            tokens=len(self.tokens),
-            submitted=self.submitted,
-            pages=len(self.pages),
-            in_flight=self.in_flight,
-            output_left=0 if self.over else self.output_limit - self.sampled,
-            restores=self.source_held,
-            barrier=request.barrier and self.live,
-            scores=request.score_prompt,
-            masked=request.constraint is not None,
+    @property
+    def known(self) -> int:
+        """See `LaneView`."""
+        return len(self.tokens)
+
+    @property
+    def held_pages(self) -> int:
+        """See `LaneView`."""
+        return len(self.pages)
+
+    @property
+    def output_left(self) -> int:
+        """See `LaneView`."""
+        return 0 if self.over else self.output_limit - self.sampled
+
+    @property
+    def scores(self) -> bool:
+        """See `LaneView`."""
+        return self.request.score_prompt
+
+    @property
+    def masked(self) -> bool:
+        """See `LaneView`."""
+        return self.request.constraint is not None
+
+    # -------------------------------------------------------- completions
+
+    # hot
+    def may_take(self, token: int, vocabulary: int) -> bool:
+        """Whether a usual record's token is one of many: it ends nothing, and nobody judges it."""
+        return (
+            0 <= token < vocabulary
+            and self.phase is DECODE
+            and token not in self.request.eos_ids
+            and self.emitted + 1 < self.output_limit
+            and not self.over
+            and not self.judged
         )
+
+    # hot
+    def take(self, token: int, endpoint: int) -> None:
+        """Take a usual record, once the whole round was judged."""
+        self.in_flight -= 1
+        self.settled = endpoint
+        self.tokens.append(token)
+        self.emitted += 1
 
     def settle(self, record: LaneRecord) -> None:
         """Take a judged record: endpoints move to what was committed."""
@@ -111,7 +148,7 @@ class Lane:
 
     def admission(self) -> Admission:
         """What the slot takes over."""
-        request = self.waiting.request
+        request = self.request
         return Admission(
             sampling=request.sampling,
             output_limit=self.output_limit,
@@ -139,8 +176,6 @@ class Lane:
     def unknown_pages(self) -> tuple[NewPage, ...]:
         """Page-table entries that the device does not know; now it will."""
         first, self.uploaded = self.uploaded, len(self.pages)
-        if first == self.uploaded:
-            return ()
         return tuple(
             NewPage(index=index, page=self.pages[index]) for index in range(first, self.uploaded)
         )
@@ -156,10 +191,12 @@ class Lane:
     ) -> LaneWork:
         """Its part of a submission of so many rows, with pages for them; it may emit so many."""
         start = self.submitted
-        self.pages.extend(fresh)
+        if fresh:
+            self.pages.extend(fresh)
         self.submitted += rows
         self.sampled += emits
         self.in_flight += 1
+        news = pages and self.uploaded < len(self.pages)
         return LaneWork(
             slot=self.slot,
             generation=self.generation,
@@ -167,9 +204,9 @@ class Lane:
             start=start,
             endpoint=self.submitted,
             samples=emits > 0,
-            new_pages=self.unknown_pages() if pages else (),
+            new_pages=self.unknown_pages() if news else (),
             admission=None,
-            logprobs=self.waiting.request.logprobs,
-            ceiling=max(1, emits),
-            images=self.waiting.request.images,
+            logprobs=self.request.logprobs,
+            ceiling=emits or 1,
+            images=self.request.images,
         )

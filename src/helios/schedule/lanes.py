@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -41,27 +41,62 @@ LIVE: Final = frozenset({Phase.ADMITTED, Phase.RESUMING, Phase.PREFILL, Phase.DE
 """Phases in which a request still waits for tokens."""
 
 
-class LaneView(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane as planning sees it."""
+class LaneView(Protocol):
+    """A lane as planning sees it: to be read, and not beyond the round that is planned."""
 
-    slot: Slot
-    phase: Phase
-    arrival: int  # order of first admission
-    tokens: int  # prompt and output known to the host
-    submitted: int  # endpoint after everything submitted
-    pages: int  # held
-    in_flight: int
-    output_left: int  # tokens that may still be sampled, submitted ones counted
-    restores: bool = False  # a partial page is copied when its slot is taken
-    barrier: bool = False  # the host must see each token before the next round (SG-32, SS-08)
-    scores: bool = False  # prompt tokens get log-probabilities
-    masked: bool = False  # each of its tokens needs a grammar's mask
+    @property
+    def slot(self) -> Slot:
+        """Where it is."""
+
+    @property
+    def phase(self) -> Phase:
+        """How far it is."""
+
+    @property
+    def arrival(self) -> int:
+        """Order of first admission."""
+
+    @property
+    def known(self) -> int:
+        """Tokens of prompt and output that the host knows."""
+
+    @property
+    def submitted(self) -> int:
+        """Endpoint after everything submitted."""
+
+    @property
+    def held_pages(self) -> int:
+        """Pages that it has."""
+
+    @property
+    def in_flight(self) -> int:
+        """Its submissions that have not finished."""
+
+    @property
+    def output_left(self) -> int:
+        """Tokens that may still be sampled, submitted ones counted."""
+
+    @property
+    def restores(self) -> bool:
+        """Whether a partial page is copied when its slot is taken."""
+
+    @property
+    def barrier(self) -> bool:
+        """Whether the host must see each token before the next round (SG-32, SS-08)."""
+
+    @property
+    def scores(self) -> bool:
+        """Whether prompt tokens get log-probabilities."""
+
+    @property
+    def masked(self) -> bool:
+        """Whether each of its tokens needs a grammar's mask."""
 
 
 class RosterView(msgspec.Struct, frozen=True, kw_only=True):
     """All lanes, and the slots that are free."""
 
-    lanes: tuple[LaneView, ...]
+    lanes: Sequence[LaneView]
     free_slots: int
 
 
@@ -117,3 +152,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: int | None = None
     scores: tuple[Score, ...] = ()  # of the tokens, if the request asked
     prompt_scores: tuple[Score | None, ...] = ()  # of the rows just fed
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """News of a round: who got a token and nothing else, and everybody else's."""
+
+    requests: tuple[RequestId, ...]
+    tokens: tuple[int, ...]  # one of each of those
+    results: tuple[Result, ...]
+
+    def __iter__(self) -> Iterator[Result]:
+        """All of it, one by one."""
+        for request, token in zip(self.requests, self.tokens, strict=True):
+            yield Result(request=request, tokens=(token,), finish=None)
+        yield from self.results

@@ -22,6 +22,7 @@ from prepared.contract import Operation
 FRAMES: Final = 2
 
 ARRIVAL: Final = attrgetter("arrival")
+BARRIER: Final = attrgetter("barrier")
 
 PROMPTS: Final = frozenset({Operation.PREFILL, Operation.SCORED_PREFILL, Operation.MIXED})
 """Operations that feed prompts."""
@@ -48,7 +49,7 @@ def plan_round(
 ) -> Plan | Preempt | None:
     """The next submission, a lane that must give way, or nothing to do now."""
     lanes = roster.lanes
-    if any(lane.barrier for lane in lanes) and any(lane.in_flight for lane in lanes):
+    if any(map(BARRIER, lanes)) and any(lane.in_flight for lane in lanes):
         return None  # the host has yet to see a token that decides what may follow
     if short := short_round(lanes, cache, programs):
         return short
@@ -73,8 +74,8 @@ def plan_round(
 
 def smallest(programs: Sequence[ProgramView], shares: Sequence[Share]) -> ProgramView:
     """The smallest program that holds a round."""
-    longest = max(share.tokens for share in shares)
-    total = sum(share.tokens for share in shares)
+    tokens = [share.tokens for share in shares]
+    longest, total = max(tokens), sum(tokens)
     return next(
         program
         for program in programs
@@ -126,29 +127,30 @@ def decode_round(lanes: Iterable[LaneView], cache: CacheView, programs: Programs
     No mask meets a learned draft: with a lane under a grammar, every lane gets one token.
     """
     waiting = by_age(lanes, Phase.DECODE)
-    several = [] if any(lane.masked for lane in waiting) else programs.get(Operation.SPECULATIVE)
+    several = programs.get(Operation.SPECULATIVE)
+    if several and any(lane.masked for lane in waiting):
+        several = None
     fitting = several or programs[Operation.DECODE]
     largest, free, shares = fitting[-1], cache.free_pages, list[Share]()
-    frames = 1 if largest.row_tokens > 1 else FRAMES  # where a lane ends is known afterwards
+    width, size = largest.row_tokens, cache.page_tokens
+    frames = 1 if width > 1 else FRAMES  # where a lane ends is known afterwards
     for lane in waiting:
         if len(shares) == largest.rows:
             break
-        if lane.in_flight >= frames or lane.output_left <= 0:
+        if lane.in_flight >= frames:
             continue
-        tokens = min(largest.row_tokens, lane.output_left, room_of(lane, cache, free))
+        tokens, room = lane.output_left, lane.held_pages * size - lane.submitted
+        if tokens > width:
+            tokens = width
+        if tokens > room:
+            tokens = min(tokens, room + free * size)
+            free -= pages_for(tokens - room, page_tokens=size)
         if tokens < 1:
             continue
-        end = lane.submitted + tokens
-        free -= max(0, pages_for(end, page_tokens=cache.page_tokens) - lane.pages)
         shares.append(Share(slot=lane.slot, tokens=tokens, samples=True))
     if not shares:
         return None
     return Plan(program=smallest(fitting, shares), shares=tuple(shares))
-
-
-def room_of(lane: LaneView, cache: CacheView, free_pages: int) -> int:
-    """Tokens that fit a lane's pages and the free ones."""
-    return (lane.pages + free_pages) * cache.page_tokens - lane.submitted
 
 
 def prompt_share(
@@ -166,13 +168,13 @@ def prompt_share(
         program_row_tokens=program.row_tokens,
         page_tokens=cache.page_tokens,
         free_pages=free_pages,
-        held_pages=lane.pages,
+        held_pages=lane.held_pages,
         gap_tokens=gap_tokens,
     )
     tokens = prefill_tokens(lane, budget)
     if not tokens:
         return None
-    return Share(slot=lane.slot, tokens=tokens, samples=lane.submitted + tokens == lane.tokens)
+    return Share(slot=lane.slot, tokens=tokens, samples=lane.submitted + tokens == lane.known)
 
 
 def prefill_round(
@@ -194,7 +196,7 @@ def prefill_round(
         if share is None:
             continue
         end = lane.submitted + share.tokens
-        free -= max(0, pages_for(end, page_tokens=cache.page_tokens) - lane.pages)
+        free -= max(0, pages_for(end, page_tokens=cache.page_tokens) - lane.held_pages)
         left -= share.tokens
         shares.append(share)
     if not shares:

@@ -29,10 +29,11 @@ from helios.rounds import (
     ProgramView,
     Score,
     Submission,
+    usual_record,
 )
 from helios.schedule.gates import Admitted, CacheView, Gate, MustWait, never, short_pages
 from helios.schedule.lane import Lane
-from helios.schedule.lanes import Phase, Plan, Result, Reuse, RosterView, Share, Verdict
+from helios.schedule.lanes import Phase, Plan, Result, Reuse, RosterView, Settled, Share, Verdict
 from helios.schedule.queue import Waiting
 from helios.schedule.settle import Expected, lane_problem, record_problem
 from helios.schedule.work import WITHOUT_PAGES, WORK
@@ -98,7 +99,7 @@ class Roster:
     def view(self) -> RosterView:
         """Every lane, and the count of free slots."""
         return RosterView(
-            lanes=tuple(lane.view() for lane in self._lanes.values()),
+            lanes=tuple(self._lanes.values()),
             free_slots=len(self._free),
         )
 
@@ -118,7 +119,7 @@ class Roster:
 
     def request_in(self, slot: Slot) -> RequestId:
         """Whose a slot is; the slot has a lane."""
-        return self._lanes[slot].waiting.request.id
+        return self._lanes[slot].request.id
 
     @property
     def outstanding(self) -> int:
@@ -208,7 +209,7 @@ class Roster:
         lane = self._lanes[slot]
         assert not lane.in_flight, "a lane in flight keeps its pages"
         self._publish_pages(lane)
-        emitted = tuple(lane.tokens[len(lane.waiting.request.prompt) :])
+        emitted = tuple(lane.tokens[len(lane.request.prompt) :])
         lane.move(Phase.DRAINING)
         self._release(lane)
         scored = max(lane.waiting.scored, lane.settled)
@@ -220,9 +221,7 @@ class Roster:
         """The request is over; the lane drains."""
         lane.move(Phase.DRAINING)
         self._let_go(lane)
-        return Result(
-            request=lane.waiting.request.id, tokens=tokens, finish=finish, problem=problem
-        )
+        return Result(request=lane.request.id, tokens=tokens, finish=finish, problem=problem)
 
     def _let_go(self, lane: Lane) -> None:
         """Publish and release a lane whose last fence has passed."""
@@ -240,12 +239,12 @@ class Roster:
         self.cache.pages.give_back(lane.pages)
         lane.pages = []
         del self._lanes[lane.slot]
-        del self._by_request[lane.waiting.request.id]
+        del self._by_request[lane.request.id]
         self._free.append(lane.slot)
 
     def _release_source(self, lane: Lane) -> None:
-        if lane.source_held:
-            lane.source_held = False
+        if lane.restores:
+            lane.restores = False
             self.cache.release_source(lane.match)
 
     # --------------------------------------------------------- publishing
@@ -303,32 +302,28 @@ class Roster:
         operation = plan.program.operation
         wanted = [self._wanted(self._lanes[share.slot], share) for share in plan.shares]
         self.cache.reclaim(sum(wanted) - self.cache.pages.free)
-        lanes = tuple(
-            self._work(share, operation, count, masks)
-            for share, count in zip(plan.shares, wanted, strict=True)
-        )
+        make, takes = WORK[operation], operation not in WITHOUT_PAGES
+        lanes = []
+        for share, count in zip(plan.shares, wanted, strict=True):
+            lane = self._lanes[share.slot]
+            fresh = self.cache.pages.take(count) if count and takes else ()
+            work = make(lane, share, fresh)
+            mask = masks.get(lane.request.id) if masks and share.samples else None
+            lanes.append(work if mask is None else replace(work, mask=mask))
         self._sequence += 1
         submission = Submission(
             sequence=SubmissionNumber(self._sequence),
             frame=frame,
             program=plan.program.id,
-            lanes=lanes,
+            lanes=tuple(lanes),
             mixed_row=plan.mixed_row,
         )
         self._outstanding.append((submission, plan.program))
         return submission
 
-    def _work(self, share: Share, operation: Operation, wanted: int, masks: Masks) -> LaneWork:
-        lane = self._lanes[share.slot]
-        takes = wanted and operation not in WITHOUT_PAGES
-        fresh = self.cache.pages.take(wanted) if takes else ()
-        work = WORK[operation](lane, share, fresh)
-        mask = masks.get(lane.waiting.request.id) if masks and share.samples else None
-        return work if mask is None else replace(work, mask=mask)
-
     # ------------------------------------------------------- completions
 
-    def settle(self, completion: Completion, hear: Hear = keep_all) -> Sequence[Result]:
+    def settle(self, completion: Completion, hear: Hear = keep_all) -> Settled:
         """Judge a whole completion, then move settled endpoints and say what is new (AH-13).
 
         `hear` says what the host makes of a request's tokens: some may end it (SS-09).
@@ -336,25 +331,46 @@ class Roster:
         submission, program = self._outstanding.popleft()
         problem = record_problem(submission, completion, packed_tokens=program.packed_tokens)
         lanes = [self._lanes[work.slot] for work in submission.lanes]
+        judged: list[int | LaneRecord | str] = [problem or ""] * len(lanes)
         if problem is None:
-            problems = [
-                lane_problem(work, record, self._expected(lane))
-                for work, record, lane in zip(
-                    submission.lanes, completion.lanes, lanes, strict=True
-                )
+            most = self.vocabulary
+            judged = [
+                said
+                if isinstance(said, int) and lane.may_take(said, most)
+                else self._judge(lane, work, said)
+                for lane, work, said in zip(lanes, submission.lanes, completion.lanes, strict=True)
             ]
-        else:
-            problems = [problem] * len(lanes)
-        results: list[Result] = []
-        for index, (lane, work) in enumerate(zip(lanes, submission.lanes, strict=True)):
-            lane.in_flight -= 1
-            failed = problems[index] is not None
-            record = None if failed else completion.lanes[index]
-            lane.publishes &= not failed
-            self._pass_fence(lane, program.operation, well=not failed)
-            results += self._news(lane, work, record, hear, problem=problems[index])
-            if lane.phase is Phase.DRAINING:
-                self._let_go(lane)
+        requests, tokens, results = list[RequestId](), list[int](), list[Result]()
+        for lane, work, found in zip(lanes, submission.lanes, judged, strict=True):
+            if isinstance(found, int):
+                lane.take(found, work.endpoint)
+                requests.append(lane.request.id)
+                tokens.append(found)
+            else:
+                results += self._settle_lane(lane, work, found, program.operation, hear)
+        return Settled(tuple(requests), tuple(tokens), tuple(results))
+
+    def _judge(self, lane: Lane, work: LaneWork, said: LaneRecord | int) -> LaneRecord | str:
+        """A lane's record, or what is wrong with it."""
+        record = usual_record(work, said) if isinstance(said, int) else said
+        return lane_problem(work, record, self._expected(lane)) or record
+
+    def _settle_lane(
+        self,
+        lane: Lane,
+        work: LaneWork,
+        found: LaneRecord | str,
+        operation: Operation,
+        hear: Hear,
+    ) -> Sequence[Result]:
+        """One lane's submission has passed its fence."""
+        lane.in_flight -= 1
+        well = isinstance(found, LaneRecord)
+        lane.publishes &= well
+        self._pass_fence(lane, operation, well=well)
+        results = tuple(self._news(lane, work, found, hear))
+        if lane.phase is Phase.DRAINING:
+            self._let_go(lane)
         return results
 
     def _pass_fence(self, lane: Lane, operation: Operation, *, well: bool) -> None:
@@ -368,23 +384,17 @@ class Roster:
             self._release(lane)
 
     def _news(
-        self,
-        lane: Lane,
-        work: LaneWork,
-        record: LaneRecord | None,
-        hear: Hear,
-        *,
-        problem: str | None,
+        self, lane: Lane, work: LaneWork, found: LaneRecord | str, hear: Hear
     ) -> Iterable[Result]:
         """One lane's news; a lane that is over has none."""
         if not lane.live:
             return
-        if record is None:
+        request = lane.request.id
+        if isinstance(found, str):
             lane.move(Phase.DRAINING)
-            failed = Finish.FAILED
-            yield Result(request=lane.waiting.request.id, tokens=(), finish=failed, problem=problem)
+            yield Result(request=request, tokens=(), finish=Finish.FAILED, problem=found)
             return
-        request = lane.waiting.request.id
+        record = found
         lane.settle(record)
         self._advance(lane, work)
         verdict = hear(request, record.tokens) if record.tokens else NOTHING
@@ -424,7 +434,7 @@ class Roster:
             over=lane.over,
             emitted=lane.emitted,
             output_limit=lane.output_limit,
-            eos_ids=lane.waiting.request.eos_ids,
+            eos_ids=lane.request.eos_ids,
             vocabulary=self.vocabulary,
         )
 
@@ -438,7 +448,7 @@ class Roster:
         pages = [page for lane in lanes for page in lane.pages]
         rows: list[SnapshotRow] = []
         for lane in lanes:
-            source = lane.match.source if lane.source_held else None
+            source = lane.match.source if lane.restores else None
             if isinstance(source, FromPage):
                 pages.append(source.page)
             elif isinstance(source, FromRow):

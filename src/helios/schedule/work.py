@@ -41,7 +41,7 @@ def prefill(lane: Lane, share: Share, fresh: Sequence[PageId]) -> LaneWork:
 def scored_prefill(lane: Lane, share: Share, fresh: Sequence[PageId]) -> LaneWork:
     """A chunk whose rows score the tokens that follow; the prompt's last row has none."""
     first = lane.submitted + 1
-    prompt = lane.waiting.request.prompt
+    prompt = lane.request.prompt
     targets = prompt[first : first + share.tokens]
     unscored = (NO_TARGET,) * (share.tokens - len(targets))
     return replace(prefill(lane, share, fresh), targets=(*targets, *unscored))

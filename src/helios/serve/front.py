@@ -165,7 +165,7 @@ class Front:
         for begun in told.begun:
             if conversation := self._open.get(begun.request):
                 conversation.begin(begun)
-        for news in told.news:
+        for news in told.by_request():
             if conversation := self._open.get(news.request):
                 self._time(conversation, news, now)
                 conversation.tell(news)

@@ -15,7 +15,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from helios.mailbox import Begun, Ready, Round, Step, Totals
+from helios.mailbox import Begun, News, Ready, Round, Step, Totals
 from helios.rounds import Finish
 from helios.serve.gate import Gate
 
@@ -191,7 +191,7 @@ class Metrics:
             self._begun(begun)
         self.output_tokens.inc(sum(len(news.tokens) for news in told.news))
         for news in told.news:
-            if news.finish is not None:
+            if isinstance(news, News) and news.finish is not None:
                 self._end(news.finish)
         self._totals(told.totals)
         gauges = told.gauges
