@@ -20,4 +20,4 @@ def some_routes() -> list[Route]:
         model="acme/small",
         names=frozenset({"acme/small"}),
     )
-    return cast(list[Route], build_app(service).routes)
+    return build_app(service).routes

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from dataclasses import replace
+from itertools import chain
 
 import uvloop
 
@@ -86,8 +87,8 @@ class Conversation:
         answers = Answers(self._front, self._frontend, prepared)
         pieces: list[str] = []
         try:
-            async for turn in answers.turns():
-                for event in turn.events:
+            async for turns in answers.turns():
+                for event in chain.from_iterable(turn.events for turn in turns):
                     if isinstance(event, Content):
                         self._write(pieces, event.text)
         finally:

@@ -53,18 +53,26 @@ class OutputPipeline:
         self.tokens = self.reasoning_tokens = 0
         self.over = False  # nothing that follows is wanted
 
-    # hot
     def feed(self, tokens: tuple[int, ...]) -> list[Event]:
-        """What these tokens complete; an end of sequence has no text."""
+        """What these tokens complete."""
         events: list[Event] = []
         for token in tokens:
             if self.over:
                 break
-            self.tokens += 1
-            self.reasoning_tokens += self._reader.thinking
-            if token not in self._eos_ids:
-                events += self._parsed(self._filter.feed(token))
+            events += self.token(token)
         return joined(events)
+
+    # hot
+    def token(self, token: int) -> list[Event]:
+        """What one token completes; an end of sequence has no text."""
+        self.tokens += 1
+        self.reasoning_tokens += self._reader.thinking
+        if token in self._eos_ids:
+            return []
+        pieces = self._filter.feed(token)
+        if len(pieces) == 1:
+            return joined(self._count(self._reader.feed(pieces[0])))
+        return joined(self._parsed(pieces))
 
     def close(self, finish: Finish, cut: StopCut | None) -> list[Event]:
         """What was held back, less what a stop takes."""

@@ -6,7 +6,7 @@ A turn is what one piece of news made of a choice; formats only write turns down
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -27,10 +27,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     choice: int
     events: list[Event]
     tokens: tuple[int, ...]
-    times: tuple[int, ...]
-    scores: tuple[Score, ...]
-    prompt_scores: tuple[Score | None, ...]
-    finish: str | None
+    times: tuple[int, ...] = ()
+    scores: tuple[Score, ...] = ()
+    prompt_scores: tuple[Score | None, ...] = ()
+    finish: str | None = None
     stop: str | None = None  # the client's string that ended it
 
 
@@ -80,56 +80,64 @@ class Answers:
             reused_tokens=self.reused_tokens,
         )
 
-    async def turns(self) -> AsyncIterator[Turn]:
-        """Turns of all choices as they come; leaving early cancels what is not over."""
+    async def turns(self) -> AsyncIterator[Sequence[Turn]]:
+        """Turns, those that came together at once; leaving early cancels what is not over."""
         async with AsyncExitStack() as stack:
             for request in self.prepared.requests:
                 conversation = await stack.enter_async_context(self._front.converse(request))
                 self._conversations.append(conversation)
             if len(self._conversations) == 1:
-                async for turn in self._choice(0):
-                    yield turn
+                async for turns in self._choice(0):
+                    yield turns
             else:
-                async for turn in self._together(stack):
-                    yield turn
+                async for turns in self._together(stack):
+                    yield turns
 
-    async def _choice(self, choice: int) -> AsyncIterator[Turn]:
+    async def _choice(self, choice: int) -> AsyncIterator[Sequence[Turn]]:
         """One choice, to its end."""
         pipeline = self._pipelines[choice]
-        async for news in self._conversations[choice].rounds():
-            turn = turn_of(choice, pipeline, news)
-            yield turn
-            if turn.finish is not None:
+        async for told in self._conversations[choice].rounds():
+            turns = []
+            for news in told:
+                turns.append(turn_of(choice, pipeline, news))
+                if turns[-1].finish is not None:
+                    break
+            yield turns
+            if turns[-1].finish is not None:
                 return
 
-    async def _together(self, stack: AsyncExitStack) -> AsyncIterator[Turn]:
+    async def _together(self, stack: AsyncExitStack) -> AsyncIterator[Sequence[Turn]]:
         """Several choices; the first error ends them all."""
-        turns: asyncio.Queue[Turn | HeliosError | None] = asyncio.Queue()
+        made: asyncio.Queue[Sequence[Turn] | HeliosError | None] = asyncio.Queue()
 
         async def follow(choice: int) -> None:
             try:
-                async for turn in self._choice(choice):
-                    turns.put_nowait(turn)
+                async for turns in self._choice(choice):
+                    made.put_nowait(turns)
             except HeliosError as error:
-                turns.put_nowait(error)
-            turns.put_nowait(None)
+                made.put_nowait(error)
+            made.put_nowait(None)
 
         for choice in range(len(self._conversations)):
             task = asyncio.create_task(follow(choice))
             stack.callback(task.cancel)
         left = len(self._conversations)
         while left:
-            turn = await turns.get()
-            if isinstance(turn, HeliosError):
-                raise turn
-            if turn is None:
+            turns = await made.get()
+            if isinstance(turns, HeliosError):
+                raise turns
+            if turns is None:
                 left -= 1
             else:
-                yield turn
+                yield turns
 
 
-def turn_of(choice: int, pipeline: OutputPipeline, news: News) -> Turn:
-    """What a piece of news makes of a choice."""
+def turn_of(choice: int, pipeline: OutputPipeline, news: News | int) -> Turn:
+    """What a piece of news, or a token alone, makes of a choice.  # hot"""
+    if isinstance(news, int):
+        events = pipeline.token(news)
+        ending = pipeline.reason(Finish.END_OF_SEQUENCE) if pipeline.over else None
+        return Turn(choice=choice, events=events, tokens=(news,), finish=ending)
     before = pipeline.tokens
     events = pipeline.feed(news.tokens)
     kept = pipeline.tokens - before

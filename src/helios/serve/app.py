@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from importlib.resources import files
+from typing import Final
 
 from starlette.applications import Starlette
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from helios.serve.chat import ChatFormat
 from helios.serve.completions import CompletionFormat
@@ -68,7 +72,25 @@ def state_response(problem: str | None) -> Response:
     return json_response({"status": "unavailable", "problem": problem}, status=503)
 
 
-def build_app(service: Service) -> Starlette:
+class Application:
+    """Every path; generating ones go past the layers that would do nothing for their tokens."""
+
+    def __init__(self, generating: Mapping[str, ASGIApp], routes: list[Route]) -> None:
+        posts = [Route(path, app, methods=["POST"]) for path, app in generating.items()]
+        self.routes: Final = [*posts, *routes]
+        handlers = {404: not_found, 405: not_allowed, Exception: broken}
+        self._others = Starlette(routes=self.routes, exception_handlers=handlers)
+        self._generating = {
+            path: ServerErrorMiddleware(app, handler=broken) for path, app in generating.items()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        app = self._generating.get(scope["path"]) if scope["method"] == "POST" else None
+        await (app or self._others)(scope, receive, send)
+
+
+def build_app(service: Service) -> Application:
     """The application."""
     front = service.front
 
@@ -90,10 +112,6 @@ def build_app(service: Service) -> Starlette:
         "/v1/messages/count_tokens": CountFormat(service),
     }
     routes = [
-        *(
-            Route(path, Generating(service, form), methods=["POST"])
-            for path, form in formats.items()
-        ),
         *model_routes(service),
         *text_routes(service),
         Route("/version", version),
@@ -103,10 +121,7 @@ def build_app(service: Service) -> Starlette:
         Route("/metrics", metrics),
         *page_routes(),
     ]
-    return Starlette(
-        routes=routes,
-        exception_handlers={404: not_found, 405: not_allowed, Exception: broken},
-    )
+    return Application({path: Generating(service, form) for path, form in formats.items()}, routes)
 
 
 def model_routes(service: Service) -> list[Route]:

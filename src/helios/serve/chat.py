@@ -91,6 +91,7 @@ class ChatReply:
             "model": service.model,
         }
         self._observed = bool(request.return_token_ids)
+        self._begun: set[int] = set()  # choices of a stream
         self._tail: dict[str, Any] = {"usage": None} if request.shows_usage() else {}
 
     @property
@@ -107,21 +108,30 @@ class ChatReply:
     async def events(self) -> AsyncIterator[bytes]:
         """See `Reply`."""
         spell = self._service.frontend.tokenizer.spell if self._request.logprobs else None
-        writer = Chunks(self._head, self._tail, spell=spell)
-        begun: set[int] = set()
-        async for turn in self._answers.turns():
-            pieces = [] if turn.choice in begun else [self._first(turn.choice, len(begun))]
-            begun.add(turn.choice)
-            pieces += writer.deltas(turn)
-            if self._observed:
-                pieces += self._observations(turn)
-            if turn.finish is not None:
-                pieces.append(self._last(turn))
+        choices = len(self._answers.prepared.requests)
+        writer = Chunks(self._head, self._tail, choices=choices, spell=spell)
+        async for turns in self._answers.turns():
+            pieces: list[bytes] = []
+            for turn in turns:
+                pieces += self._pieces(writer, turn)
             if pieces:
                 yield b"".join(pieces)
         if self._request.shows_usage():
             yield event({**self._head, "choices": [], "usage": usage_of(self._answers.usage())})
         yield DONE
+
+    # hot
+    def _pieces(self, writer: Chunks, turn: Turn) -> list[bytes]:
+        """What a turn is written as."""
+        pieces = writer.deltas(turn)
+        if turn.choice not in self._begun:
+            pieces.insert(0, self._first(turn.choice, len(self._begun)))
+            self._begun.add(turn.choice)
+        if self._observed:
+            pieces += self._observations(turn)
+        if turn.finish is not None:
+            pieces.append(self._last(turn))
+        return pieces
 
     def _first(self, choice: int, begun: int) -> bytes:
         """The role, before anything else of a choice."""
@@ -171,14 +181,15 @@ class ChatReply:
     async def whole(self) -> bytes:
         """See `Reply`."""
         choices = [Choice() for _ in self._answers.prepared.requests]
-        async for turn in self._answers.turns():
-            choice = choices[turn.choice]
-            for made in turn.events:
-                choice.take(made)
-            choice.tokens += turn.tokens
-            choice.times += turn.times
-            choice.scores += self._scores(turn)
-            choice.finish = turn.finish or choice.finish
+        async for turns in self._answers.turns():
+            for turn in turns:
+                choice = choices[turn.choice]
+                for made in turn.events:
+                    choice.take(made)
+                choice.tokens += turn.tokens
+                choice.times += turn.times
+                choice.scores += self._scores(turn)
+                choice.finish = turn.finish or choice.finish
         more: dict[str, Any] = {}
         if self._observed:
             more = {"prompt_token_ids": self._answers.prepared.prompt, **self._terminal()}

@@ -7,7 +7,7 @@ rarer events are objects.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from helios.serve.answers import Turn
 from helios.serve.wire import encode, new_call_id
 
 Spell = Callable[[int], bytes]
+ENCODE: Final = msgspec.json.Encoder().encode
 
 
 def told(choice: int, delta: dict[str, Any], *, finish: str | None = None) -> dict[str, Any]:
@@ -29,49 +30,52 @@ class Chunks:
     """The deltas of one answer."""
 
     def __init__(
-        self, head: dict[str, Any], tail: dict[str, Any], *, spell: Spell | None = None
+        self,
+        head: dict[str, Any],
+        tail: dict[str, Any],
+        *,
+        choices: int,
+        spell: Spell | None = None,
     ) -> None:
-        self._open = b"data: " + encode(head)[:-1] + b',"choices":[{"index":'
-        rest = encode(tail)[1:-1]
-        self._close = b"}]" + (b"," + rest if rest else b"") + b"}\n\n"
+        before, rest = encode(head)[:-1], encode(tail)[1:-1]
+        self._heads = [
+            b'data: %b,"choices":[{"index":%d,"delta":' % (before, choice)
+            for choice in range(choices)
+        ]
+        self._tail = b',"finish_reason":null}]' + (b"," + rest if rest else b"") + b"}\n\n"
+        self._plain_tail = b',"logprobs":null' + self._tail
         self._spell = spell  # of tokens, if log-probabilities were asked for
 
     # hot
     def deltas(self, turn: Turn) -> list[bytes]:
         """A chunk for each event; log-probabilities go with the first."""
-        logprobs = b"null"
+        head, tail = self._heads[turn.choice], self._plain_tail
         if self._spell is not None and turn.scores:
-            pairs = zip(turn.tokens, turn.scores, strict=True)
-            logprobs = encode(
-                {"content": [scored(token, score, self._spell) for token, score in pairs]}
-            )
+            tail = self._scored_tail(turn, self._spell)
         chunks = []
         for event in turn.events:
             delta = delta_of(event)
             if delta is not None:
-                chunks.append(self._chunk(turn.choice, delta, logprobs))
-                logprobs = b"null"
-        if logprobs != b"null":
-            chunks.append(self._chunk(turn.choice, b"{}", logprobs))
+                chunks.append(head + delta + tail)
+                tail = self._plain_tail
+        if tail is not self._plain_tail:
+            chunks.append(head + b"{}" + tail)
         return chunks
 
-    def _chunk(self, choice: int, delta: bytes, logprobs: bytes) -> bytes:
-        return b'%b%d,"delta":%b,"logprobs":%b,"finish_reason":null%b' % (
-            self._open,
-            choice,
-            delta,
-            logprobs,
-            self._close,
-        )
+    def _scored_tail(self, turn: Turn, spell: Spell) -> bytes:
+        """What follows a delta that has its tokens' log-probabilities beside it."""
+        pairs = zip(turn.tokens, turn.scores, strict=True)
+        content = [scored(token, score, spell) for token, score in pairs]
+        return b',"logprobs":' + encode({"content": content}) + self._tail
 
 
 def delta_of(event: Event) -> bytes | None:
-    """An event as a delta; nothing where there is nothing to say."""
+    """An event as a delta; nothing where there is nothing to say.  # hot"""
+    if isinstance(event, Content):
+        return b'{"content":%b}' % ENCODE(event.text)
+    if isinstance(event, Reasoning):
+        return b'{"reasoning_content":%b}' % ENCODE(event.text)
     match event:
-        case Content(text):
-            return b'{"content":' + msgspec.json.encode(text) + b"}"
-        case Reasoning(text):
-            return b'{"reasoning_content":' + msgspec.json.encode(text) + b"}"
         case CallOpened(index, name, call_id):
             function = {"name": name, "arguments": ""}
             call = {

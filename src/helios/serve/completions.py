@@ -82,6 +82,14 @@ class Scores:
         return found
 
 
+class Prompted:
+    """One prompt of a request: its answers, its first choice's number, and what was written."""
+
+    def __init__(self, answers: Answers, scores: list[Scores | None], *, first: int) -> None:
+        self.answers, self.scores, self.first = answers, scores, first
+        self.begun: set[int] = set()  # choices that have had their echo
+
+
 class CompletionReply:
     """One completion request: every prompt's choices, numbered on."""
 
@@ -108,24 +116,13 @@ class CompletionReply:
 
     async def events(self) -> AsyncIterator[bytes]:
         """See `Reply`."""
-        tail: dict[str, Any] = {"usage": None} if self._request.shows_usage() else {}
         first = 0
         for answers in self._answers:
-            scores = self._scores(answers)
-            begun: set[int] = set()
-            async for turn in answers.turns():
-                text = self._echo(answers, turn, begun) + self._text(turn)
-                logprobs = self._logprobs(answers, turn, scores[turn.choice])
-                if text or turn.finish or logprobs:
-                    choice = {
-                        "index": first + turn.choice,
-                        "text": text,
-                        "logprobs": logprobs,
-                        "finish_reason": turn.finish,
-                    }
-                    if self._request.return_token_ids:
-                        choice["token_ids"] = turn.tokens
-                    yield event({**self._head, "choices": [choice], **tail})
+            prompted = Prompted(answers, self._scores(answers), first=first)
+            async for turns in answers.turns():
+                pieces = b"".join(self._piece(prompted, turn) for turn in turns)
+                if pieces:
+                    yield pieces
             first += len(answers.prepared.requests)
         if self._request.shows_usage():
             yield event({**self._head, "choices": [], "usage": usage_of(self._usage())})
@@ -141,18 +138,19 @@ class CompletionReply:
     async def _collected(self, answers: Answers, *, first: int) -> list[dict[str, Any]]:
         """One prompt's choices."""
         scores = self._scores(answers)
+        prompted = Prompted(answers, scores, first=first)
         made: list[dict[str, Any]] = [
             {"index": first + number, "text": "", "logprobs": None, "finish_reason": "stop"}
             for number in range(len(scores))
         ]
         tokens: list[list[int]] = [[] for _ in scores]
-        begun: set[int] = set()
-        async for turn in answers.turns():
-            choice = made[turn.choice]
-            choice["text"] += self._echo(answers, turn, begun) + self._text(turn)
-            self._score(answers, turn, scores[turn.choice])
-            tokens[turn.choice] += turn.tokens
-            choice["finish_reason"] = turn.finish or choice["finish_reason"]
+        async for turns in answers.turns():
+            for turn in turns:
+                choice = made[turn.choice]
+                choice["text"] += self._echo(prompted, turn) + self._text(turn)
+                self._score(prompted, turn)
+                tokens[turn.choice] += turn.tokens
+                choice["finish_reason"] = turn.finish or choice["finish_reason"]
         for number, found in enumerate(scores):
             if found is not None:
                 made[number]["logprobs"] = found.taken()
@@ -163,6 +161,23 @@ class CompletionReply:
 
     # ---------------------------------------------------------------- parts
 
+    def _piece(self, prompted: Prompted, turn: Turn) -> bytes:
+        """A turn as an event, if it says anything."""
+        text = self._echo(prompted, turn) + self._text(turn)
+        logprobs = self._logprobs(prompted, turn)
+        if not (text or turn.finish or logprobs):
+            return b""
+        choice = {
+            "index": prompted.first + turn.choice,
+            "text": text,
+            "logprobs": logprobs,
+            "finish_reason": turn.finish,
+        }
+        if self._request.return_token_ids:
+            choice["token_ids"] = turn.tokens
+        tail: dict[str, Any] = {"usage": None} if self._request.shows_usage() else {}
+        return event({**self._head, "choices": [choice], **tail})
+
     def _scores(self, answers: Answers) -> list[Scores | None]:
         count = self._request.logprobs
         return [
@@ -170,33 +185,33 @@ class CompletionReply:
             for _ in answers.prepared.requests
         ]
 
-    def _echo(self, answers: Answers, turn: Turn, begun: set[int]) -> str:
+    def _echo(self, prompted: Prompted, turn: Turn) -> str:
         """The prompt, before a choice's first text, if the client wants it."""
-        if not self._request.echo or turn.choice in begun:
+        if not self._request.echo or turn.choice in prompted.begun:
             return ""
-        begun.add(turn.choice)
-        return self._service.frontend.tokenizer.decode(answers.prepared.prompt)
+        prompted.begun.add(turn.choice)
+        return self._service.frontend.tokenizer.decode(prompted.answers.prepared.prompt)
 
     def _text(self, turn: Turn) -> str:
         if self._silent:
             return ""
         return "".join(made.text for made in turn.events if isinstance(made, Content))
 
-    def _logprobs(
-        self, answers: Answers, turn: Turn, scores: Scores | None
-    ) -> dict[str, Any] | None:
+    def _logprobs(self, prompted: Prompted, turn: Turn) -> dict[str, Any] | None:
         """What a turn adds to the log-probabilities of a stream."""
+        scores = prompted.scores[turn.choice]
         if scores is None:
             return None
-        self._score(answers, turn, scores)
+        self._score(prompted, turn)
         return scores.taken() if scores.tokens else None
 
-    def _score(self, answers: Answers, turn: Turn, scores: Scores | None) -> None:
+    def _score(self, prompted: Prompted, turn: Turn) -> None:
         """Prompt tokens as they are scored, then generated ones."""
+        scores = prompted.scores[turn.choice]
         if scores is None:
             return
         if self._request.echo and turn.prompt_scores:
-            scores.add_prompt(answers.prepared.prompt, turn.prompt_scores)
+            scores.add_prompt(prompted.answers.prepared.prompt, turn.prompt_scores)
         if not self._silent:
             for token, score in zip(turn.tokens, turn.scores, strict=False):
                 scores.add(token, score)

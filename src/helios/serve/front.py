@@ -1,15 +1,17 @@
 """The front's side of every request: from permit to last piece of news.
 
-Owns the mailbox's front end and one queue of news a request.  Leaving a conversation before
-its end cancels the request (TO-29); losing the worker, or the end of a drain, ends every one.
+Owns the mailbox's front end, and each request's news until they are read.  Leaving a
+conversation before its end cancels the request (TO-29); losing the worker, or the end of a
+drain, ends every one.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import chain, count
+from itertools import count
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -20,6 +22,7 @@ from helios.mailbox import (
     MailboxClosed,
     News,
     Ping,
+    Plain,
     Pong,
     Ready,
     Refusal,
@@ -32,9 +35,18 @@ from helios.rounds import Finish
 from helios.serve.gate import Gate
 from helios.serve.liveness import PING_SECONDS, Liveness
 from helios.serve.metrics import Metrics
-from helios.values import AdmissionRejected, Clock, ExecutionFailed, RequestId, StartRefused
+from helios.values import (
+    AdmissionRejected,
+    Clock,
+    ExecutionFailed,
+    HeliosError,
+    RequestId,
+    StartRefused,
+)
 
 FAILURES: Final = (Finish.REJECTED, Finish.FAILED)
+MOST_AT_ONCE: Final = 64
+"""Rounds that a reader who was away is told at once, so that writing stays in small parts."""
 
 
 class Sender(Protocol):
@@ -48,7 +60,7 @@ class Conversation:
     """News of one request, in order; grows as it comes (TO-31), and ends with an ending."""
 
     def __init__(self, enqueued_ns: int) -> None:
-        self._news: list[News] = []  # that nobody has read
+        self._news: list[News | int] = []  # that nobody has read; a token stands for itself
         self._ended = False
         self._reader: asyncio.Future[None] | None = None
         self.enqueued_ns = enqueued_ns
@@ -56,11 +68,11 @@ class Conversation:
         self.reused = 0  # prompt tokens that were computed already
         self.over = False
 
-    def tell(self, news: News) -> None:
-        """Something happened.  # hot"""
+    def tell(self, news: News | int) -> None:
+        """Something happened; most often a token came, and nothing else.  # hot"""
         if self._ended:
             return
-        self._ended = news.finish is not None
+        self._ended = isinstance(news, News) and news.finish is not None
         self._news.append(news)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
@@ -70,38 +82,33 @@ class Conversation:
         if not begun.again:
             self.reused = begun.reused
 
-    async def rounds(self) -> AsyncIterator[News]:
-        """News until the ending, which is the last; failures are raised, once all is told."""
+    async def rounds(self) -> AsyncIterator[Sequence[News | int]]:
+        """News in order, whatever has come at once; the ending is the last of them.
+
+        A failure is raised once all that was said before it is told.
+        """
         while not self.over:
             if not self._news:
                 self._reader = asyncio.get_running_loop().create_future()
                 await self._reader
-            told, self._news = self._news, []
-            news = told[0] if len(told) == 1 else merged(told)
-            self.over = news.finish is not None
-            if news.finish in FAILURES and news.tokens:
-                yield replace(news, finish=None, problem=None)  # what was said before it counts
-            match news.finish:
-                case Finish.REJECTED:
-                    raise AdmissionRejected(news.problem or "the request was not admitted")
-                case Finish.FAILED:
-                    raise ExecutionFailed(news.problem or "the model failed")
-            yield news
+            told = self._news[:MOST_AT_ONCE]
+            del self._news[:MOST_AT_ONCE]
+            last = told[-1]
+            if isinstance(last, News) and last.finish is not None:
+                self.over = True
+                if last.finish in FAILURES:
+                    told[-1] = replace(last, finish=None, problem=None)
+                    if said := told if last.tokens else told[:-1]:
+                        yield said
+                    raise failure_of(last)
+            yield told
 
 
-def merged(told: Sequence[News]) -> News:
-    """News of one request that came before it was read, as one."""
-    last = told[-1]
-    return News(
-        last.request,
-        tuple(chain.from_iterable(news.tokens for news in told)),
-        last.finish,
-        last.problem,
-        tuple(chain.from_iterable(news.times for news in told)),
-        last.cut,
-        tuple(chain.from_iterable(news.scores for news in told)),
-        tuple(chain.from_iterable(news.prompt_scores for news in told)),
-    )
+def failure_of(news: News) -> HeliosError:
+    """The error that an ending tells of."""
+    if news.finish is Finish.REJECTED:
+        return AdmissionRejected(news.problem or "the request was not admitted")
+    return ExecutionFailed(news.problem or "the model failed")
 
 
 class Front:
@@ -165,22 +172,38 @@ class Front:
         for begun in told.begun:
             if conversation := self._open.get(begun.request):
                 conversation.begin(begun)
-        for news in told.by_request():
-            if conversation := self._open.get(news.request):
-                self._time(conversation, news, now)
+        for news in told.news:
+            if isinstance(news, Plain):
+                self._hand_out(news, now)
+            elif conversation := self._open.get(news.request):
+                self._time(conversation, len(news.tokens), now=now)
+                if news.finish is not None and news.tokens:
+                    self.metrics.whole(now - conversation.enqueued_ns)
                 conversation.tell(news)
 
-    def _time(self, conversation: Conversation, news: News, now: int) -> None:
-        """How long the client waited for these tokens."""
-        if not news.tokens:
+    def _hand_out(self, plain: Plain, now: int) -> None:
+        """A token each; who was told last at the same time has waited as long.  # hot"""
+        waiting: dict[int, int] = defaultdict(int)
+        for request, token in zip(plain.requests, plain.tokens, strict=True):
+            if conversation := self._open.get(request):
+                if conversation.told_ns:
+                    waiting[conversation.told_ns] += 1
+                else:
+                    self.metrics.first_token(now - conversation.enqueued_ns)
+                conversation.told_ns = now
+                conversation.tell(token)
+        for told_ns, tokens in waiting.items():
+            self.metrics.token_gap((now - told_ns) * tokens, tokens=tokens)
+
+    def _time(self, conversation: Conversation, tokens: int, *, now: int) -> None:
+        """How long the client waited for so many tokens."""
+        if not tokens:
             return
         if conversation.told_ns:
-            self.metrics.token_gap(now - conversation.told_ns, tokens=len(news.tokens))
+            self.metrics.token_gap(now - conversation.told_ns, tokens=tokens)
         else:
             self.metrics.first_token(now - conversation.enqueued_ns)
         conversation.told_ns = now
-        if news.finish is not None:
-            self.metrics.whole(now - conversation.enqueued_ns)
 
     def _refuse(self, why: str) -> None:
         """The worker cannot start; nobody need be waiting for it, if the front cannot either."""
@@ -209,7 +232,7 @@ class Front:
         self._open[request.id] = conversation
         try:
             self._send(Requests(submit=(request,)))
-            self.metrics.started.inc()
+            self.metrics.started.add()
             yield conversation
         finally:
             del self._open[request.id]

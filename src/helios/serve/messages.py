@@ -122,32 +122,34 @@ class MessageReply:
     async def events(self) -> AsyncIterator[bytes]:
         """See `Reply`."""
         begun = False
-        async for turn in self._answers.turns():
+        async for turns in self._answers.turns():
             told: list[Told] = []
             if not begun:
                 told = [{"type": "message_start", "message": self._begun()}, {"type": "ping"}]
                 begun = True
-            for made in turn.events:
-                told += self._blocks.take(made)
-            if turn.finish is not None:
-                told += self._blocks.close()
-                usage = usage_of(self._answers.usage())
-                told.append({"type": "message_delta", "delta": self._end(turn), "usage": usage})
-                told.append({"type": "message_stop"})
+            for turn in turns:
+                told += self._told(turn)
             if told:
                 yield b"".join(typed_event(one) for one in told)
+
+    def _told(self, turn: Turn) -> list[Told]:
+        """The events of a turn."""
+        told = [one for made in turn.events for one in self._blocks.take(made)]
+        if turn.finish is not None:
+            told += self._blocks.close()
+            usage = usage_of(self._answers.usage())
+            told.append({"type": "message_delta", "delta": self._end(turn), "usage": usage})
+            told.append({"type": "message_stop"})
+        return told
 
     async def whole(self) -> bytes:
         """See `Reply`."""
         end: Told = {}
-        async for turn in self._answers.turns():
-            for made in turn.events:
-                for _ in self._blocks.take(made):
-                    pass
-            if turn.finish is not None:
-                for _ in self._blocks.close():
-                    pass
-                end = self._end(turn)
+        async for turns in self._answers.turns():
+            for turn in turns:
+                self._told(turn)
+                if turn.finish is not None:
+                    end = self._end(turn)
         usage = usage_of(self._answers.usage())
         return encode({**self._head, "content": self._blocks.content, **end, "usage": usage})
 

@@ -6,16 +6,17 @@ Buckets of times are those that operators' dashboards already have.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from helios.mailbox import Begun, News, Ready, Round, Step, Totals
+from helios.mailbox import Begun, Gauges, News, Ready, Round, Step, Totals
 from helios.rounds import Finish
 from helios.serve.gate import Gate
 
@@ -46,24 +47,51 @@ OUTCOMES: Final = {
 """Every started request ends as exactly one of these: started = finished + cancelled + failed."""
 
 
+class Count(Collector):
+    """A counter, in all or by one label; one event loop writes it, so that it needs no lock."""
+
+    def __init__(self, name: str, text: str, label: str | None = None) -> None:
+        self._name, self._text, self._label = name, text, label
+        self._counts: dict[str, int] = defaultdict(int, {} if label else {"": 0})
+
+    def add(self, amount: int = 1, *, of: str = "") -> None:
+        """So many more, of what the label says.  # hot"""
+        self._counts[of] += amount
+
+    def set(self, amount: int) -> None:
+        """So many in all, counted elsewhere."""
+        self._counts[""] = amount
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """See `Collector`."""
+        labels = [] if self._label is None else [self._label]
+        family = CounterMetricFamily(self._name, self._text, labels=labels)
+        for of, amount in self._counts.items():
+            family.add_metric([of] if labels else [], amount)
+        yield family
+
+
 class Times(Collector):
-    """A histogram of seconds; one event loop writes it, so that a token costs no lock."""
+    """A histogram of seconds, fed with nanoseconds; one event loop writes it, as `Count`."""
 
     def __init__(self, name: str, text: str, bounds: Sequence[float]) -> None:
         self._name, self._text, self._bounds = name, text, tuple(bounds)
+        self._bounds_ns = tuple(round(bound * 1e9) for bound in bounds)
         self._counts = [0] * (len(bounds) + 1)  # up to each bound from the one before; the rest
-        self._sum = 0.0
+        self._sum_ns = 0
 
-    def observe(self, seconds: float, *, times: int = 1) -> None:
-        """It took so long, so many times.  # hot"""
-        self._counts[bisect_left(self._bounds, seconds)] += times
-        self._sum += seconds * times
+    def observe(self, nanoseconds: int, times: int = 1) -> None:
+        """So many took so long together.  # hot"""
+        self._counts[bisect_left(self._bounds_ns, nanoseconds / times)] += times
+        self._sum_ns += nanoseconds
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """See `Collector`."""
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         buckets = list(zip(bounds, accumulate(self._counts), strict=True))
-        yield HistogramMetricFamily(self._name, self._text, buckets=buckets, sum_value=self._sum)
+        yield HistogramMetricFamily(
+            self._name, self._text, buckets=buckets, sum_value=self._sum_ns / 1e9
+        )
 
 
 class Metrics:
@@ -72,7 +100,7 @@ class Metrics:
     def __init__(self, gate: Gate) -> None:
         self.registry = CollectorRegistry()
         self._gate = gate
-        self._told = Totals()
+        self._totals, self._gauges = Totals(), Gauges(0, 0, 0)
         self._lifecycle()
         self._work()
         self._cache()
@@ -87,9 +115,9 @@ class Metrics:
             "cancelled": counter("flare_requests_cancelled", "Requests whose client left."),
             "failed": counter("flare_requests_failed", "Requests that ended with an error."),
         }
-        self.ended = counter("flare_requests_ended", "Requests by how they ended.", ["ending"])
+        self.ended = counter("flare_requests_ended", "Requests by how they ended.", "ending")
         self.refused = counter(
-            "flare_requests_refused", "Requests refused before the model, by status.", ["status"]
+            "flare_requests_refused", "Requests refused before the model, by status.", "status"
         )
 
     def _work(self) -> None:
@@ -97,7 +125,7 @@ class Metrics:
         self.prompt_tokens = counter("flare_prompt_tokens", "Prompt tokens fed to the model.")
         self.output_tokens = counter("flare_output_tokens", "Tokens emitted.")
         self.launches = counter(
-            "flare_graph_launches", "Programs that finished, by operation.", ["operation"]
+            "flare_graph_launches", "Programs that finished, by operation.", "operation"
         )
         self.mixed_grammar = counter(
             "flare_mixed_grammar_decode_steps",
@@ -112,7 +140,7 @@ class Metrics:
     def _cache(self) -> None:
         counter = self._counter
         self.lookups = counter(
-            "flare_prefix_lookups", "Requests by why reuse went no further.", ["stop"]
+            "flare_prefix_lookups", "Requests by why reuse went no further.", "stop"
         )
         self.reused = counter("flare_prefix_reused_tokens", "Prompt tokens not computed again.")
         self.asked = counter("flare_prefix_asked_tokens", "Prompt tokens that could be reused.")
@@ -159,8 +187,10 @@ class Metrics:
             "flare_round_device_seconds", "The device ran a round.", TOKEN_GAP_SECONDS
         )
 
-    def _counter(self, name: str, text: str, labels: Iterable[str] = ()) -> Counter:
-        return Counter(name, text, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, label: str | None = None) -> Count:
+        made = Count(name, text, label)
+        self.registry.register(made)
+        return made
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, registry=self.registry)
@@ -175,13 +205,12 @@ class Metrics:
     def ready(self, ready: Ready) -> None:
         """The model is loaded."""
         self.pages.set(ready.pages)
-        self.free_pages.set(ready.pages)
         self.rows.set(ready.snapshots)
-        self.free_rows.set(ready.snapshots)
         self.slots.set(ready.slots)
         self.permits.set(self._gate.permits)
+        self._gauges = Gauges(0, 0, ready.pages, free_rows=ready.snapshots)
         for ending in Finish:
-            self.ended.labels(ending.value)
+            self.ended.add(0, of=ending.value)
 
     def round(self, told: Round) -> None:
         """A round was reported."""
@@ -189,54 +218,40 @@ class Metrics:
             self._step(step)
         for begun in told.begun:
             self._begun(begun)
-        self.output_tokens.inc(sum(len(news.tokens) for news in told.news))
+        tokens = 0
         for news in told.news:
+            tokens += len(news.tokens)
             if isinstance(news, News) and news.finish is not None:
                 self._end(news.finish)
-        self._totals(told.totals)
-        gauges = told.gauges
-        self.lanes.set(gauges.lanes)
-        self.waiting.set(gauges.waiting)
-        self.free_pages.set(gauges.free_pages)
-        self.idle_pages.set(gauges.idle_pages)
-        self.free_rows.set(gauges.free_rows)
-        self.idle_rows.set(gauges.idle_rows)
+        self.output_tokens.add(tokens)
+        self._totals, self._gauges = told.totals, told.gauges
 
     def _step(self, step: Step) -> None:
-        self.launches.labels(step.operation).inc()
-        self.prompt_tokens.inc(step.prompt_tokens)
+        self.launches.add(of=step.operation)
+        self.prompt_tokens.add(step.prompt_tokens)
         decodes = step.operation in ("decode", "mixed")
         if decodes and 0 < step.constrained < step.lanes:
-            self.mixed_grammar.inc()
-        self._host.observe(step.host_ns / 1e9)
-        self._gap.observe(step.gap_ns / 1e9)
-        self._device.observe(step.device_ns / 1e9)
+            self.mixed_grammar.add()
+        self._host.observe(step.host_ns)
+        self._gap.observe(step.gap_ns)
+        self._device.observe(step.device_ns)
 
     def _begun(self, begun: Begun) -> None:
         if begun.again:  # its own work found again is no hit of the cache's
-            self.restored.inc()
+            self.restored.add()
             return
-        self.lookups.labels(begun.stop).inc()
-        self.reused.inc(begun.reused)
-        self.asked.inc(begun.asked)
-        self._queued.observe(begun.waited_ns / 1e9)
+        self.lookups.add(of=begun.stop)
+        self.reused.add(begun.reused)
+        self.asked.add(begun.asked)
+        self._queued.observe(begun.waited_ns)
 
     def _end(self, finish: Finish) -> None:
-        self.ended.labels(finish.value).inc()
-        self.outcomes[OUTCOMES[finish]].inc()
-
-    def _totals(self, totals: Totals) -> None:
-        before, self._told = self._told, totals
-        self.preempted.inc(totals.preempted - before.preempted)
-        self.published.inc(totals.published - before.published)
-        self.evicted.inc(totals.evicted - before.evicted)
-        self.spilled.inc(totals.spilled - before.spilled)
-        self.loaded.inc(totals.loaded - before.loaded)
-        self.constrained_most.set(totals.constrained_most_in_flight)
+        self.ended.add(of=finish.value)
+        self.outcomes[OUTCOMES[finish]].add()
 
     def refuse(self, status: int) -> None:
-        """A request was refused before any of its answer."""
-        self.refused.labels(str(status)).inc()
+        """A request was refused, or failed where that could no longer be its status."""
+        self.refused.add(of=str(status))
 
     def lost(self, requests: int) -> None:
         """So many requests ended with the worker."""
@@ -245,17 +260,39 @@ class Metrics:
 
     def first_token(self, nanoseconds: int) -> None:
         """A request's first token came."""
-        self._first_token.observe(nanoseconds / 1e9)
+        self._first_token.observe(nanoseconds)
 
     def token_gap(self, nanoseconds: int, *, tokens: int) -> None:
         """Tokens came so long after the ones before."""
-        self._token_gap.observe(nanoseconds / tokens / 1e9, times=tokens)
+        self._token_gap.observe(nanoseconds, tokens)
 
     def whole(self, nanoseconds: int) -> None:
         """A request's last token came."""
-        self._whole.observe(nanoseconds / 1e9)
+        self._whole.observe(nanoseconds)
+
+    # -------------------------------------------------------------- showing
 
     def text(self) -> bytes:
-        """The exposition."""
+        """The exposition; what the worker keeps itself is as it said last."""
+        self._show_totals()
+        self._show_gauges()
         self.held.set(self._gate.held)
         return generate_latest(self.registry)
+
+    def _show_totals(self) -> None:
+        totals = self._totals
+        self.preempted.set(totals.preempted)
+        self.published.set(totals.published)
+        self.evicted.set(totals.evicted)
+        self.spilled.set(totals.spilled)
+        self.loaded.set(totals.loaded)
+        self.constrained_most.set(totals.constrained_most_in_flight)
+
+    def _show_gauges(self) -> None:
+        gauges = self._gauges
+        self.lanes.set(gauges.lanes)
+        self.waiting.set(gauges.waiting)
+        self.free_pages.set(gauges.free_pages)
+        self.idle_pages.set(gauges.idle_pages)
+        self.free_rows.set(gauges.free_rows)
+        self.idle_rows.set(gauges.idle_rows)

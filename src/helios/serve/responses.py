@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from helios.respond.pipeline import Usage
-from helios.serve.answers import Answers
+from helios.serve.answers import Answers, Turn
 from helios.serve.response_asks import IGNORED, RESPONSE, ResponseRequest
 from helios.serve.response_items import Items, Told
 from helios.serve.route import OpenAIErrors, Reply, Service
@@ -67,29 +67,31 @@ class ResponseReply:
     async def events(self) -> AsyncIterator[bytes]:
         """See `Reply`."""
         begun = False
-        async for turn in self._answers.turns():
+        async for turns in self._answers.turns():
             told: list[Told] = []
             if not begun:
                 response = self._response("in_progress")
                 told = [self._items.told(kind, response=response) for kind in BEGINNINGS]
                 begun = True
-            for made in turn.events:
-                told += self._items.take(made)
-            if turn.finish is not None:
-                told += self._last(turn.finish)
+            for turn in turns:
+                told += self._turn(turn)
             if told:
                 yield b"".join(typed_event(one) for one in told)
 
     async def whole(self) -> bytes:
         """See `Reply`."""
         response: Told = {}
-        async for turn in self._answers.turns():
-            for made in turn.events:
-                for _ in self._items.take(made):
-                    pass
-            if turn.finish is not None:
-                response = self._last(turn.finish)[-1]["response"]
+        async for turns in self._answers.turns():
+            for turn in turns:
+                told = self._turn(turn)
+                if turn.finish is not None:
+                    response = told[-1]["response"]
         return encode(response)
+
+    def _turn(self, turn: Turn) -> list[Told]:
+        """The events of a turn."""
+        told = [one for made in turn.events for one in self._items.take(made)]
+        return told if turn.finish is None else [*told, *self._last(turn.finish)]
 
     def _last(self, finish: str) -> list[Told]:
         """The ending: of what is open, and of the response."""

@@ -118,14 +118,14 @@ class Route:
             async for piece in events:
                 await sending.piece(piece)
         except HeliosError as error:
-            self._service.front.metrics.refused.labels(str(STATUS[type(error)])).inc()
+            self._service.front.metrics.refuse(STATUS[type(error)])
             await sending.piece(reply.failed(error))
         await sending.end()
 
     async def _refuse(self, error: HeliosError, sending: Sending) -> None:
         """An error before any of the answer was sent."""
         status = STATUS[type(error)]
-        self._service.front.metrics.refused.labels(str(status)).inc()
+        self._service.front.metrics.refuse(status)
         extra = [(b"retry-after", RETRY_SECONDS)] if status == TOO_MANY else []
         body = encode(self._form.refusal(error, status=status))
         await sending.whole(body, status=status, extra=extra)

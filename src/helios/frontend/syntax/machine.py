@@ -17,7 +17,7 @@ from typing import Final
 from helios.frontend.syntax.arguments import TaggedArguments
 from helios.frontend.syntax.emitter import Emitter
 from helios.frontend.syntax.envelope import WHOLE
-from helios.frontend.syntax.events import Event
+from helios.frontend.syntax.events import Content, Event, Reasoning
 from helios.frontend.syntax.frames import Framing, Route
 from helios.frontend.syntax.marks import MARK, Marks
 from helios.frontend.syntax.notation import Outcome, Transcoder
@@ -38,8 +38,11 @@ BEGINNINGS: Final = {
 }
 """States that look at one place only, and where they lead when nothing of theirs is there."""
 
-PROSE: Final = (State.ANSWER, State.THINKING)
-"""States that pass text on as it is until markup comes."""
+PROSE: Final[Mapping[State, type[Content] | type[Reasoning]]] = {
+    State.ANSWER: Content,
+    State.THINKING: Reasoning,
+}
+"""States that pass text on as it is until markup comes, and as what."""
 
 
 class Machine:
@@ -79,6 +82,9 @@ class Machine:
         self._route: Route | None = None
         self._arguments: TaggedArguments | None = None
         self._coder: Transcoder | None = None
+        self._prose: type[Content] | type[Reasoning] | None = None
+        self._passes: Callable[[str], bool] = bool
+        self._settle()
 
     @property
     def thinking(self) -> bool:
@@ -88,12 +94,12 @@ class Machine:
     # hot
     def feed(self, piece: Piece) -> list[Event]:
         """The events that this piece completes."""
-        text = self._marks.seen(piece)
-        if not self._buffer and self._state in PROSE and self._scanner().passes(text):
-            self._sinks[self._state](text)
-        else:
-            self._buffer += text
-            self._run()
+        prose, text = self._prose, piece.text
+        if prose and piece.token_id not in self._marks.added and self._passes(text):
+            return [prose(text)] if text else []
+        self._buffer += self._marks.seen(piece)
+        self._run()
+        self._settle()
         return self._out.taken()
 
     def close(self, *, truncated: bool) -> list[Event]:
@@ -108,6 +114,16 @@ class Machine:
     def enter(self, header: str) -> None:
         """Begin inside the body of the frame that this header opens."""
         self._enter(header)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Whether text without markup says what it says from here on, and as what.
+
+        Always: it is the event that the state's own sink would make of it.
+        """
+        self._prose = None if self._buffer else PROSE.get(self._state)
+        if self._prose is not None:
+            self._passes = self._scanner().passes
 
     def _run(self) -> None:
         """Step until nothing changes; without text nothing does before the end."""

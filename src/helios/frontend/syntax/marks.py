@@ -21,7 +21,7 @@ class Marks:
     """The alphabet of one syntax."""
 
     def __init__(self, added: Mapping[int, AddedToken], terminals: Iterable[str]) -> None:
-        self._added = added
+        self.added: Final = added
         wanted = list(terminals)
         used = [
             (number, token)
@@ -42,7 +42,7 @@ class Marks:
     def seen(self, piece: Piece) -> str:
         """A generated piece; a control token that no terminal has is nothing (T-15)."""
         mark = self._mark.get(piece.token_id)
-        token = self._added.get(piece.token_id)
+        token = self.added.get(piece.token_id)
         if token is None or token.text != piece.text:
             return MARK.sub("\ufffd", piece.text)
         if mark is not None:

@@ -22,6 +22,8 @@ from helios.frontend.syntax.pattern import (
 Accept = Callable[[str, str], bool]
 WHITE: Final = " \t\r\n"
 ANYTHING: Final = "\\s\\S"
+MARKS: Final = "\ud800-\udfff"
+"""Every mark (`marks`), as a class's inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,11 @@ class Scanner:
         self.edges: Final = edges
         inside = "".join(starts(edge.pattern)[0] for edge in edges)
         self._candidates = re.compile(f"[{inside}]" if inside else "(?!)")
+        self._markup = re.compile(f"[{inside}{MARKS}]").search
 
     def passes(self, text: str) -> bool:
-        """Whether nothing can begin in this text.  # hot"""
-        return self._candidates.search(text) is None
+        """Whether nothing can begin in this text, and no mark is in it.  # hot"""
+        return self._markup(text) is None
 
     def find(self, text: str, *, final: bool, accept: Accept) -> Found | Nothing:
         """The earliest match, or how much of the text is certainly none."""
