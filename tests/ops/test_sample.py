@@ -166,6 +166,39 @@ def test_the_kernel_draws_what_its_meaning_draws(
     assert agreed >= 59
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"temperature": 0.2}, {"top_k": 5000}, {"top_p": 0.9}, {"top_k": 9000, "top_p": 0.97}],
+    ids=str,
+)
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_large_vocabulary_is_drawn_from_as_a_small_one_is(
+    kernels: Kernels, changes: dict[str, object], rounded: bool
+) -> None:
+    histogram = np.zeros(40_013, np.uint16)
+    for seed in range(4):
+        logits = np.random.default_rng(seed).normal(0, 2, len(histogram)).astype(np.float32)
+        if rounded:
+            logits = np.round(logits)
+        wanted = sampling(seed=seed, **changes)
+        expected = sample(logits, histogram, position=3, sampling=wanted)
+        assert run(kernels, logits, histogram, wanted, position=3) == expected
+
+
+def test_an_infinite_logit_wins(kernels: Kernels) -> None:
+    logits = logits_of(1, spread=1.0)
+    logits[[40, 700]] = np.inf
+    wanted = sampling(top_p=0.9)
+    assert sample(logits, NOTHING_SEEN, position=1, sampling=wanted) == 40
+    assert run(kernels, logits, NOTHING_SEEN, wanted, position=1) == 40
+
+
+def test_two_libraries_in_one_process_are_two(kernels: Kernels) -> None:
+    assert Kernels(kernels.level).library.kernel(SAMPLE.symbol) != kernels.library.kernel(
+        SAMPLE.symbol
+    )
+
+
 def test_greedy_takes_the_lowest_id_among_equals(kernels: Kernels) -> None:
     logits = np.zeros(TOKENS, np.float32)
     logits[[700, 31, 32]] = 2.5

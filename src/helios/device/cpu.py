@@ -67,8 +67,8 @@ class Library:
         os.write(descriptor, data)
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        # The loader knows libraries by path, so that the number may not be given again.
         self.native = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
-        os.close(descriptor)
         pointer, word, long = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int64
         signatures: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
             "executor_open": (None, (pointer, word, word)),

@@ -92,6 +92,6 @@ def plan_cpu(recipe: Recipe, extents: TextExtents) -> PlannedModel:
 
 
 def thread_scratch(extents: TextExtents) -> int:
-    """What one thread needs: scores of a unit, or a sorted entry and a weight a token."""
+    """What one thread needs: scores of a unit, or two listed numbers a token and one a block."""
     scores = MOST_QUERIES * score_stride(extents.context_tokens) * 4
-    return max(scores, 12 * extents.vocabulary)
+    return max(scores, 9 * extents.vocabulary + 1024)

@@ -1,8 +1,7 @@
 /* Noise: Philox 4x32-10 (Salmon et al. 2011) and exponential variates of its words.
  *
  * Only the first word of the counters (id, position, 0, 0) is wanted, so that the first two
- * rounds shrink to one product each, and the last two leave out what nothing reads.  A word
- * stands in the low half of 64 bits; what is above it is never read.
+ * rounds shrink to one product each, and the last two leave out what nothing reads.
  */
 #pragma once
 #include "simd.h"
@@ -11,15 +10,12 @@
 #define PRODUCT_A 0xD2511F53u
 #define PRODUCT_C 0xCD9E8D57u
 
-typedef uint64_t vw __attribute__((vector_size(4 * W))); /* W / 2 words */
-
 /* What every id of a row shares: keys, and the second round's constant parts. */
 struct noise {
-  vw a_keys[ROUNDS], c_keys[ROUNDS];
+  vu a_keys[ROUNDS], c_keys[ROUNDS];
 };
 
-INLINE vw splat_word(uint64_t x) { return x - (vw){}; }
-INLINE vw times(vw x, uint32_t by) { return (x & splat_word(0xffffffff)) * splat_word(by); }
+INLINE vu splat_word(uint32_t x) { return x - (vu){}; }
 
 static struct noise noise_of(uint64_t seed, uint32_t position) {
   struct noise noise;
@@ -36,28 +32,41 @@ static struct noise noise_of(uint64_t seed, uint32_t position) {
   return noise;
 }
 
-/* The words of W / 2 ids. */
-INLINE vw philox(const struct noise *noise, vw ids) {
-  const vw first = times(ids, PRODUCT_A);
-  const vw second = times((first >> 32) ^ noise->c_keys[0], PRODUCT_C);
-  vw a = (second >> 32) ^ noise->a_keys[1], b = second;
-  vw c = first ^ noise->c_keys[1], d = splat_word(0);
-  UNROLL for (int round = 2; round < ROUNDS; round++) {
-    const vw m0 = times(a, PRODUCT_A), m1 = times(c, PRODUCT_C);
-    a = (m1 >> 32) ^ b ^ noise->a_keys[round];
-    c = (m0 >> 32) ^ d ^ noise->c_keys[round];
-    b = m1;
-    d = m0;
-  }
-  return a;
+/* The high halves of products.  Those of even lanes come first in each quarter of eight, which
+ * is one shuffle; done twice, every lane stands where it was. */
+INLINE vu high_of(vu x, uint32_t by) {
+  typedef uint64_t vw __attribute__((vector_size(4 * W)));
+  const vw low = (vw){} + 0xffffffff, factor = (vw){} + by;
+  const vu even = (vu)(((vw)x & low) * factor), odd = (vu)(((vw)x >> 32) * factor);
+#if W == 16
+  return __builtin_shufflevector(even, odd, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+#else
+  return __builtin_shufflevector(even, odd, 1, 3, 9, 11, 5, 7, 13, 15);
+#endif
 }
 
-/* The words of ids first to first + W - 1: even ids and odd ones apart. */
-INLINE vu noise_at(const struct noise *noise, uint32_t first) {
-  vw even = splat_word(first);
-  UNROLL for (uint32_t i = 0; i < W / 2; i++) even[i] += 2 * i;
-  const vw low = philox(noise, even), high = philox(noise, even + splat_word(1));
-  return (vu)((low & splat_word(0xffffffff)) | (high << 32));
+/* Words of ids, in place.  Two vectors take each round in turn, for a round waits for its
+ * products. */
+#define PAIR 2
+
+INLINE void make_words(const struct noise *noise, vu *a) {
+  vu b[PAIR], c[PAIR], d[PAIR];
+  UNROLL for (int i = 0; i < PAIR; i++) {
+    const vu first = high_of(a[i], PRODUCT_A) ^ noise->c_keys[0];
+    c[i] = a[i] * splat_word(PRODUCT_A) ^ noise->c_keys[1];
+    a[i] = high_of(first, PRODUCT_C) ^ noise->a_keys[1];
+    b[i] = first * splat_word(PRODUCT_C);
+    d[i] = splat_word(0);
+  }
+  UNROLL for (int round = 2; round < ROUNDS; round++) {
+    UNROLL for (int i = 0; i < PAIR; i++) {
+      const vu was_a = a[i], was_c = c[i];
+      a[i] = high_of(was_c, PRODUCT_C) ^ b[i] ^ noise->a_keys[round];
+      c[i] = high_of(was_a, PRODUCT_A) ^ d[i] ^ noise->c_keys[round];
+      b[i] = was_c * splat_word(PRODUCT_C);
+      d[i] = was_a * splat_word(PRODUCT_A);
+    }
+  }
 }
 
 /* Exponential variates: -log(1 - v) with v = (word + 1/2) / 2^32, exact in relative terms for

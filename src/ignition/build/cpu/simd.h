@@ -77,6 +77,34 @@ INLINE int any(vi mask) {
 #endif
 }
 
+/* Stores the lanes that a mask names, packed to the front, and says how many they are.  A whole
+ * vector is written, whatever stands behind them. */
+INLINE uint32_t store_packed(float *p, vf x, vi mask) {
+#if W == 16
+  const __mmask16 lanes = _mm512_movepi32_mask((__m512i)mask);
+  _mm512_storeu_ps(p, _mm512_maskz_compress_ps(lanes, (__m512)x));
+  return (uint32_t)__builtin_popcount(lanes);
+#elif defined(__AVX__)
+  static const int32_t order[16][4] = {
+      {0}, {0}, {1}, {0, 1}, {2}, {0, 2}, {1, 2}, {0, 1, 2},
+      {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
+  const uint32_t lanes = (uint32_t)_mm256_movemask_ps((__m256)mask);
+  const uint32_t low = lanes & 15, high = lanes >> 4, before = (uint32_t)__builtin_popcount(low);
+  const __m128i *orders = (const __m128i *)order;
+  const __m128 first = _mm256_castps256_ps128((__m256)x), second = _mm256_extractf128_ps((__m256)x, 1);
+  _mm_storeu_ps(p, _mm_permutevar_ps(first, _mm_loadu_si128(orders + low)));
+  _mm_storeu_ps(p + before, _mm_permutevar_ps(second, _mm_loadu_si128(orders + high)));
+  return before + (uint32_t)__builtin_popcount(high);
+#else
+  uint32_t count = 0;
+  for (int i = 0; i < W; i++) {
+    p[count] = x[i];
+    count += mask[i] != 0;
+  }
+  return count;
+#endif
+}
+
 INLINE vf magnitude(vf x) { return (vf)((vi)x & splat_int(0x7fffffff)); }
 
 /* Sums and maxima across 16 lanes, pairwise in a fixed tree, whatever W is. */
@@ -109,6 +137,9 @@ INLINE float max16(const vf *x) {
     for (int i = 0; i < step; i++) lanes[i] = lanes[i] > lanes[i + step] ? lanes[i] : lanes[i + step];
   return lanes[0];
 }
+
+/* The smaller; b where a number is undefined. */
+INLINE vf smallest(vf a, vf b) { return -largest(-a, -b); }
 
 /* To the nearest integer, ties to even, for |x| < 2^22. */
 INLINE vf round_nearest(vf x) { return (x + splat(12582912.0f)) - splat(12582912.0f); }

@@ -115,7 +115,7 @@ def sample(
     left = adjusted(logits, histogram, sampling)
     if left.max() == -np.inf:
         return NOTHING_ALLOWED
-    if sampling.temperature == 0.0:
+    if sampling.temperature == 0.0 or left.max() == np.inf:
         return int(np.argmax(left))
     ids, weights = kept_tokens(left, sampling)
     variates = exponentials(philox(ids, position=position, seed=sampling.seed))

@@ -65,29 +65,37 @@ static void forbid_masked(float *logits, uint32_t tokens, const uint32_t *mask) 
   }
 }
 
+/* A thread's own memory: a number for each block, then two lists. */
+struct work {
+  float *tops, *list;
+  uint32_t *ids;
+};
+
+static struct work work_in(const struct thread *thread, uint32_t tokens) {
+  float *tops = thread->scratch, *list = tops + blocks_of(tokens);
+  return (struct work){tops, list, (uint32_t *)(list + tokens + 2 * W)};
+}
+
 static int32_t draw_token(const float *logits, uint32_t heaviest, uint32_t position,
-                          const struct slot *slot, const struct sample_parameters *p,
-                          uint64_t *work, const float *tops) {
+                          const struct slot *slot, uint32_t tokens, struct work work) {
   struct choice choice = {
       .logits = logits,
-      .tops = tops,
-      .tokens = p->tokens,
-      .work = work,
-      .most = logits[heaviest],
-      .inverse = LOG2_E / slot->temperature,
+      .tops = work.tops,
+      .list = work.list,
+      .tokens = tokens,
+      .scale = {logits[heaviest], LOG2_E / slot->temperature},
+      .kept = tokens,
       .floor = -__builtin_inff(),
-      .last_id = 0xffffffff,
   };
   if (slot->top_k) keep_top_k(&choice, slot->top_k);
   if (slot->top_p < 1.0f) keep_top_p(&choice, slot->top_p);
   if (slot->min_p > 0.0f) keep_min_p(&choice, slot->min_p);
-  return draw(&choice, heaviest, slot->seed, position);
+  return draw(&choice, heaviest, slot->seed, position, work.ids);
 }
 
 KERNEL(sample) {
   const struct sample_parameters *p = parameters;
-  uint64_t *work = thread->scratch;
-  float *tops = (float *)(work + p->tokens);
+  const struct work work = work_in(thread, p->tokens);
   FOR_SHARED_ROWS(s, *p->samples) {
     const uint32_t lane = p->sample_lanes[s], row = p->sample_rows[s];
     const size_t number = p->slots[lane];
@@ -98,9 +106,9 @@ KERNEL(sample) {
     forbid_early_end(logits, p->tokens, slot);
     forbid_masked(logits, p->tokens, p->masks + number * p->mask_words);
     float most;
-    int32_t token = largest_logit(logits, p->tokens, &most, tops);
-    if (token >= 0 && slot->temperature > 0.0f)
-      token = draw_token(logits, (uint32_t)token, (uint32_t)p->positions[row] + 1, slot, p, work, tops);
+    int32_t token = largest_logit(logits, p->tokens, &most, work.tops);
+    if (token >= 0 && slot->temperature > 0.0f && most < __builtin_inff())
+      token = draw_token(logits, (uint32_t)token, (uint32_t)p->positions[row] + 1, slot, p->tokens, work);
     p->sampled[lane] = token;
     if (token < 0 || slot->logprobs < 0) continue;
     const float total = log_sum(logits, p->tokens, most);
