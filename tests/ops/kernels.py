@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from helios.device.cpu import Library, processor_features
-from ignition.build.cpu import LEVELS, Level, compiled
+from helios.device.cpu import Library
+from ignition.build.cpu import Level, compiled
 from ignition.build.kernels import CPU_KERNELS
 from ignition.ops.kernel import Kernel
 from ignition.weights.formats import Format
@@ -22,12 +22,6 @@ SHARES = 64
 SCRATCH_NBYTES = 8 << 20
 
 Array = npt.NDArray[Any]
-
-
-def runnable() -> list[Level]:
-    """Levels that this machine has."""
-    features = processor_features()
-    return [level for level in LEVELS if features.issuperset(level.features)]
 
 
 class Kernels:

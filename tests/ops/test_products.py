@@ -152,19 +152,69 @@ def test_a_row_does_not_depend_on_its_neighbours(
             assert np.array_equal(some, together[first : first + length])
 
 
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("layout", PACKED)
+@pytest.mark.parametrize("blocks", range(1, 12))
+def test_one_row_is_the_same_however_many_blocks_are_read_at_once(
+    kernels: Kernels, layout: str, blocks: int, *, fine: bool
+) -> None:
+    raw, _ = random_weights(layout, 16 * blocks, 512, seed=18)
+    weights, rows = packed(layout, raw), random_rows(3, 512, seed=19)
+    together = product(kernels, layout, weights, rows, fine=fine, blocks=blocks)
+    alone = product(kernels, layout, weights, rows[:1], fine=fine, blocks=blocks)
+    assert np.array_equal(alone, together[:1])
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("layout", PACKED)
+@pytest.mark.parametrize("units", [1, 2, 3, 4, 7])
+def test_one_gated_row_is_the_same_however_many_blocks_are_read_at_once(
+    kernels: Kernels, layout: str, units: int, *, fine: bool
+) -> None:
+    raw, _ = random_weights(layout, 64 * units, 256, seed=20)
+    weights, rows = packed(layout, raw, gated=True, parts=2), random_rows(3, 256, seed=21)
+    together = gated_product(kernels, layout, weights, rows, fine=fine, units=units)
+    alone = gated_product(kernels, layout, weights, rows[:1], fine=fine, units=units)
+    assert np.array_equal(alone.floats(), together.floats()[:1])
+
+
+def gated_product(
+    kernels: Kernels, layout: str, weights: Array, rows: Array, *, fine: bool, units: int
+) -> Activations:
+    x = quantise(kernels, np.ascontiguousarray(rows), fine=fine)
+    out = Activations(len(rows), 32 * units, fine=fine)
+    kernels.run(
+        GATED_LINEAR[layout],
+        units,
+        weights=weights,
+        rows=count(len(rows)),
+        groups=rows.shape[1] // 32,
+        out_groups=units,
+        **x.arguments(),
+        **out.arguments("out_"),
+    )
+    return out
+
+
 def product(
-    kernels: Kernels, layout: str, weights: Array, rows: Array, *, fine: bool = False
+    kernels: Kernels,
+    layout: str,
+    weights: Array,
+    rows: Array,
+    *,
+    fine: bool = False,
+    blocks: int = 1,
 ) -> Array:
     x = quantise(kernels, np.ascontiguousarray(rows), fine=fine)
-    out = np.zeros((len(rows), 16), np.float32)
+    out = np.zeros((len(rows), 16 * blocks), np.float32)
     kernels.run(
         LINEAR[layout],
-        1,
+        blocks,
         weights=weights,
         rows=count(len(rows)),
         out=out,
         groups=rows.shape[1] // 32,
-        stride=16,
+        stride=16 * blocks,
         accumulate=0,
         **x.arguments(),
     )

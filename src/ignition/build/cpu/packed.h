@@ -39,6 +39,7 @@
 #endif
 
 enum width { NIBBLES, BYTES };
+typedef uint16_t vpairs __attribute__((vector_size(4 * W)));
 
 /* Dwords of weights a group has, and steps each of them gives. */
 #define DWORDS(width) ((width) == NIBBLES ? 4 : 8)
@@ -54,9 +55,11 @@ INLINE int step_dword(const int width, const int fine, int j, int s) {
 INLINE vi step_weights(const int width, const int fine, vi v, int s) {
   if (!fine && width == NIBBLES) return (vi)((vu)v >> (4 * s)) & splat_int(0x0f0f0f0f);
   if (!fine) return IN_PAIRS ? v ^ splat_int((int32_t)0x80808080) : v;
+  /* What stands highest in its word needs no mask. */
+  if (s == STEPS(width, fine) - 1) return (vi)((vpairs)v >> (width == NIBBLES ? 12 : 8));
   if (width == NIBBLES)
     return (vi)((vu)v >> (8 * (s % 2) + 4 * (s / 2))) & splat_int(0x000f000f);
-  return (vi)((vu)v >> (8 * s)) & splat_int(0x00ff00ff);
+  return v & splat_int(0x00ff00ff);
 }
 
 /* sum += 4 unsigned x 4 signed bytes, a lane. */

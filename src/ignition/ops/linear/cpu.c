@@ -18,6 +18,14 @@ enum format { Q4_0, Q4_1, Q8_0, Q4_K, Q6_K };
 #define MOST_ROWS 4
 #endif
 
+/* One row waits for memory, and some machines read several streams faster than one: so many
+ * parts of the weights are then read in turn, a group of each (docs/log.md, 2026-11-30). */
+#if IN_PAIRS
+#define STREAMS 4
+#else
+#define STREAMS 1
+#endif
+
 INLINE size_t group_nbytes(const int format) {
   switch (format) {
     case Q4_0: return Q4_0_GROUP;
@@ -92,51 +100,80 @@ INLINE void add_dwords(const int format, const int fine, const uint8_t *w, const
   }
 }
 
-INLINE void add_block(const int format, const int fine, const uint8_t *w, uint32_t groups,
+/* The next group of a block whose header, if it has any, is at `header`. */
+INLINE void add_group(const int format, const int fine, const uint8_t *w, const uint8_t *header,
                       const struct activation *x, size_t index, const int rows,
                       vf sum[][HALVES]) {
+  if (format == Q6_K) {
+    add_dwords(format, fine, w, header, 0, 4, x, index, rows, sum);
+    add_dwords(format, fine, w, header, 4, 8, x, index, rows, sum);
+  } else {
+    add_dwords(format, fine, w, header, 0, format == Q8_0 ? 8 : 4, x, index, rows, sum);
+  }
+}
+
+/* 16 outputs of each of `blocks` blocks, `apart` bytes from one to the next, for `rows`
+ * activation rows, beginning at `row`, all in one tile.  out[block x rows + row]. */
+INLINE void blocks_times_rows(const int format, const int fine, const uint8_t *w, size_t apart,
+                              const int blocks, uint32_t groups, const struct activation *x,
+                              uint32_t row, const int rows, float (*out)[16]) {
+  vf sum[MOST_ROWS][HALVES];
   const uint8_t *header = w;
   const int eights = format == Q4_K || format == Q6_K;
+  size_t index = activation_index(row, 0, groups);
+  UNROLL for (int r = 0; r < blocks * rows; r++)
+    UNROLL for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
   for (uint32_t g = 0; g < groups; g++, index += 16) {
     if (eights && g % 8 == 0) {
       header = w;
       w += format == Q4_K ? Q4_K_HEADER : Q6_K_HEADER;
     }
-    if (format == Q6_K) {
-      add_dwords(format, fine, w, header, 0, 4, x, index, rows, sum);
-      add_dwords(format, fine, w, header, 4, 8, x, index, rows, sum);
-    } else {
-      add_dwords(format, fine, w, header, 0, format == Q8_0 ? 8 : 4, x, index, rows, sum);
-    }
+    UNROLL for (int b = 0; b < blocks; b++)
+      add_group(format, fine, w + b * apart, header + b * apart, x, index, rows, sum + b * rows);
     w += group_nbytes(format);
   }
-}
-
-/* 16 outputs of `rows` activation rows, beginning at `row`, all in one tile. */
-INLINE void block_times_rows(const int format, const int fine, const uint8_t *w, uint32_t groups,
-                             const struct activation *x, uint32_t row, const int rows,
-                             float (*out)[16]) {
-  vf sum[MOST_ROWS][HALVES];
-  UNROLL for (int r = 0; r < rows; r++)
-    UNROLL for (int h = 0; h < HALVES; h++) sum[r][h] = splat(0.0f);
-  add_block(format, fine, w, groups, x, activation_index(row, 0, groups), rows, sum);
-  UNROLL for (int r = 0; r < rows; r++)
+  UNROLL for (int r = 0; r < blocks * rows; r++)
     UNROLL for (int h = 0; h < HALVES; h++) store(out[r] + W * h, sum[r][h]);
 }
 
-/* The same for any count up to MOST_ROWS; returns how many rows were done. */
+/* The same of one block for any count up to MOST_ROWS; returns how many rows were done. */
 INLINE uint32_t block_times(const int format, const int fine, const uint8_t *w, uint32_t groups,
                             const struct activation *x, uint32_t row, uint32_t left,
                             float (*out)[16]) {
+#define TIMES(n) blocks_times_rows(format, fine, w, 0, 1, groups, x, row, n, out), n
   const uint32_t in_tile = 16 - row % 16;
   if (left > in_tile) left = in_tile;
 #if MOST_ROWS == 16
-  if (left >= 16) return block_times_rows(format, fine, w, groups, x, row, 16, out), 16;
-  if (left >= 8) return block_times_rows(format, fine, w, groups, x, row, 8, out), 8;
+  if (left >= 16) return TIMES(16);
+  if (left >= 8) return TIMES(8);
 #endif
-  if (left >= 4) return block_times_rows(format, fine, w, groups, x, row, 4, out), 4;
-  if (left >= 2) return block_times_rows(format, fine, w, groups, x, row, 2, out), 2;
-  return block_times_rows(format, fine, w, groups, x, row, 1, out), 1;
+  if (left >= 4) return TIMES(4);
+  if (left >= 2) return TIMES(2);
+  return TIMES(1);
+}
+
+INLINE void put_row(const struct linear_parameters *p, uint32_t row, uint32_t block,
+                    const float *y) {
+  float *out = p->out + (size_t)row * p->stride + 16 * (size_t)block;
+  for (int i = 0; i < HALVES; i++) {
+    const vf value = load(y + W * i);
+    store(out + W * i, p->accumulate ? load(out + W * i) + value : value);
+  }
+}
+
+/* One row times as many units as `streams` equal parts of [begin, end) hold; returns the rest's. */
+INLINE uint32_t in_streams(const int format, const int fine, const int streams,
+                           const struct linear_parameters *p, uint32_t begin, uint32_t end) {
+  const struct activation x = {p->q, p->fine, p->scale, p->sum, p->bias};
+  const size_t nbytes = block_nbytes(format, p->groups);
+  const uint32_t part = (end - begin) / streams;
+  float y[MOST_ROWS][16];
+  for (uint32_t b = begin; b < begin + part; b++) {
+    blocks_times_rows(format, fine, p->weights + b * nbytes, part * nbytes, streams, p->groups, &x,
+                      0, 1, y);
+    for (int s = 0; s < streams; s++) put_row(p, 0, b + s * part, y[s]);
+  }
+  return begin + streams * part;
 }
 
 INLINE void linear(const int format, const int fine, const struct linear_parameters *p, uint32_t begin,
@@ -145,18 +182,46 @@ INLINE void linear(const int format, const int fine, const struct linear_paramet
   const uint32_t rows = *p->rows;
   const size_t nbytes = block_nbytes(format, p->groups);
   float y[MOST_ROWS][16];
-  for (uint32_t b = begin; b < end; b++) {
+  if (STREAMS > 1 && rows == 1) {
+    begin = in_streams(format, fine, STREAMS, p, begin, end);
+    begin = in_streams(format, fine, (STREAMS + 1) / 2, p, begin, end);
+  }
+  for (uint32_t b = begin; b < end; b++)
     for (uint32_t row = 0, done; row < rows; row += done) {
       done = block_times(format, fine, p->weights + b * nbytes, p->groups, &x, row, rows - row, y);
-      for (uint32_t r = 0; r < done; r++) {
-        float *out = p->out + (size_t)(row + r) * p->stride + 16 * (size_t)b;
-        for (int i = 0; i < HALVES; i++) {
-          const vf value = load(y[r] + W * i);
-          store(out + W * i, p->accumulate ? load(out + W * i) + value : value);
-        }
-      }
+      for (uint32_t r = 0; r < done; r++) put_row(p, row + r, b, y[r]);
     }
+}
+
+/* silu(gate) x up of 32 columns of one row: two blocks of each. */
+INLINE void quantise_gated(float (*const gate)[16], float (*const up)[16], size_t apart,
+                           const struct activation *out, size_t index) {
+  float gated[32];
+  for (int b = 0; b < 2; b++)
+    for (int i = 0; i < HALVES; i++)
+      store(gated + 16 * b + W * i,
+            silu(load(gate[b * apart] + W * i)) * load(up[b * apart] + W * i));
+  quantise_group(gated, out, index);
+}
+
+/* As `in_streams`. */
+INLINE uint32_t gated_in_streams(const int format, const int fine, const int streams,
+                                 const struct gated_linear_parameters *p, uint32_t begin,
+                                 uint32_t end) {
+  const struct activation x = {p->q, p->fine, p->scale, p->sum, p->bias};
+  const struct activation out = {p->out_q, p->out_fine, p->out_scale, p->out_sum, p->out_bias};
+  const size_t nbytes = block_nbytes(format, p->groups);
+  const uint32_t part = (end - begin) / streams;
+  float y[4][MOST_ROWS][16];
+  for (uint32_t unit = begin; unit < begin + part; unit++) {
+    for (int b = 0; b < 4; b++)
+      blocks_times_rows(format, fine, p->weights + (4 * (size_t)unit + b) * nbytes,
+                        4 * part * nbytes, streams, p->groups, &x, 0, 1, y[b]);
+    for (int s = 0; s < streams; s++)
+      quantise_gated(y[0] + s, y[2] + s, MOST_ROWS, &out,
+                     activation_index(0, unit + s * part, p->out_groups));
   }
+  return begin + streams * part;
 }
 
 /* silu(gate) x up, quantised: blocks lie as gate, gate, up, up for 32 columns of the result. */
@@ -167,20 +232,19 @@ INLINE void gated_linear(const int format, const int fine,
   const uint32_t rows = *p->rows;
   const size_t nbytes = block_nbytes(format, p->groups);
   float y[4][MOST_ROWS][16];
+  if (STREAMS > 1 && rows == 1) {
+    begin = gated_in_streams(format, fine, STREAMS, p, begin, end);
+    begin = gated_in_streams(format, fine, (STREAMS + 1) / 2, p, begin, end);
+  }
   for (uint32_t unit = begin; unit < end; unit++) {
     const uint8_t *w = p->weights + 4 * unit * nbytes;
     for (uint32_t row = 0, done; row < rows; row += done) {
       done = 0;
       for (int b = 0; b < 4; b++)
         done = block_times(format, fine, w + b * nbytes, p->groups, &x, row, rows - row, y[b]);
-      for (uint32_t r = 0; r < done; r++) {
-        float gated[32];
-        for (int b = 0; b < 2; b++)
-          for (int i = 0; i < HALVES; i++)
-            store(gated + 16 * b + W * i,
-                  silu(load(y[b][r] + W * i)) * load(y[2 + b][r] + W * i));
-        quantise_group(gated, &out, activation_index(row + r, unit, p->out_groups));
-      }
+      for (uint32_t r = 0; r < done; r++)
+        quantise_gated(y[0] + r, y[2] + r, MOST_ROWS, &out,
+                       activation_index(row + r, unit, p->out_groups));
     }
   }
 }
