@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
-"""Decode beside something else: rounds with the last core busy, one thread and all in turn.
+"""Decode beside something else: turns with the last core free and busy, one thread and all of them.
 
-    .venv/bin/python bench/busy.py [CORE ...] [--lanes 1] [--rounds 12]
+    .venv/bin/python bench/busy.py [CORE ...] [--lanes 1] [--turns 12]
 
-A loop is pinned to the last core meanwhile; every turn is paired with one without the loop.
-Several cores are taken in turn, so that two executors can be compared.
+The load is one loop, pinned to the last core; it is stopped for free turns and goes on for busy
+ones, in turn (A B A B).  Every turn decodes the same tokens behind the same prompt, so that turns
+differ by the load alone.  The reference is one thread while the loop is stopped.  Several cores
+are taken in turn, so that two executors can be compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import Popen
 
 from helios.schedule.lanes import Share
-from helios.schedule.roster import Roster
-from helios.values import Slot
 from prepared.contract import Operation
 from tests.end_to_end.model import CORE, Model, open_model
 
@@ -33,48 +34,58 @@ LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True:
 
 @dataclass
 class Runner:
-    """A loaded core with lanes that decode."""
+    """A loaded core whose lanes decode."""
 
     name: str
     model: Model
-    roster: Roster
-    slots: list[Slot]
-    quiet: list[float] = field(default_factory=list)
+    lanes: int
+    free: list[float] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)
 
     def speed(self) -> float:
-        """Tokens a second of one turn."""
-        lanes = len(self.slots)
-        rounds = max(4, TURN_TOKENS // lanes)
+        """Tokens a second of one turn, from the end of the prompt on."""
+        model, roster = self.model, self.model.roster()
+        prompt = [(i * 97) % 40000 + 100 for i in range(PROMPT_TOKENS)]
+        slots = model.admit(roster, [prompt] * self.lanes)
+        for slot in slots:
+            share = Share(slot=slot, tokens=PROMPT_TOKENS, samples=True)
+            model.round(roster, Operation.PREFILL, [share])
+        rounds = max(8, TURN_TOKENS // self.lanes)
+        shares = [Share(slot=slot, tokens=1, samples=True) for slot in slots]
         began = time.perf_counter()
         for _ in range(rounds):
-            shares = [Share(slot=slot, tokens=1, samples=True) for slot in self.slots]
-            self.model.round(self.roster, Operation.DECODE, shares)
-        return rounds * lanes / (time.perf_counter() - began)
-
-
-def runner(core: Path, lanes: int, threads: int) -> Runner:
-    """Lanes with a short prompt behind them."""
-    model = open_model(core, threads=threads)
-    roster = model.roster()
-    prompt = [(i * 97) % 40000 + 100 for i in range(PROMPT_TOKENS)]
-    slots = model.admit(roster, [prompt] * lanes)
-    for slot in slots:
-        share = Share(slot=slot, tokens=PROMPT_TOKENS, samples=True)
-        model.round(roster, Operation.PREFILL, [share])
-    return Runner(f"{core.stem}, {threads} threads", model, roster, slots)
+            model.round(roster, Operation.DECODE, shares)
+        return rounds * self.lanes / (time.perf_counter() - began)
 
 
 @contextmanager
-def busy_core() -> Iterator[None]:
-    """A loop on the last core."""
+def load() -> Iterator[Popen[bytes]]:
+    """A loop on the last core, stopped."""
     last = str(max(os.sched_getaffinity(0)))
-    with subprocess.Popen([sys.executable, "-c", LOOP, last]) as loop:
+    with Popen([sys.executable, "-c", LOOP, last]) as loop:
         time.sleep(0.2)
+        loop.send_signal(signal.SIGSTOP)
         try:
-            yield
+            yield loop
         finally:
             loop.kill()
+
+
+def measure(runners: list[Runner], turns: int) -> None:
+    """Every runner with the loop stopped and going, in turn."""
+    with load() as loop:
+        for _ in range(turns):
+            for one in runners:
+                one.free.append(one.speed())
+                loop.send_signal(signal.SIGCONT)
+                one.busy.append(one.speed())
+                loop.send_signal(signal.SIGSTOP)
+
+
+def spread(values: list[float], digits: int = 1) -> str:
+    """Median, and least to most."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def main() -> int:
@@ -82,25 +93,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("cores", type=Path, nargs="*", default=[CORE])
     parser.add_argument("--lanes", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--turns", type=int, default=12)
     said = parser.parse_args()
     every = len(os.sched_getaffinity(0))
-    runners = [runner(core, said.lanes, n) for core in said.cores for n in (1, every)]
-    for _ in range(said.rounds):
-        for one in runners:
-            one.quiet.append(one.speed())
-        with busy_core():
-            for one in runners:
-                one.busy.append(one.speed())
+    runners = [
+        Runner(f"{core.stem}, {threads} threads", open_model(core, threads=threads), said.lanes)
+        for core in said.cores
+        for threads in (1, every)
+    ]
+    measure(runners, said.turns)
     print(f"tokens/s of {said.lanes} lanes; load {os.getloadavg()[0]:.1f}")
     for alone, all_of in zip(runners[::2], runners[1::2], strict=True):
         for one in (alone, all_of):
-            print(
-                f"  {one.name:<32} quiet {statistics.median(one.quiet):7.1f}"
-                f"   busy {statistics.median(one.busy):7.1f}"
-            )
-        ratios = [b / q for b, q in zip(all_of.busy, alone.quiet, strict=True)]
-        print(f"  busy, all threads / quiet, one thread: {statistics.median(ratios):.2f}")
+            print(f"  {one.name:<28} free {spread(one.free)}   busy {spread(one.busy)}")
+        ratios = [b / f for b, f in zip(all_of.busy, alone.free, strict=True)]
+        print(f"  all threads, busy / one thread, free: {spread(ratios, 2)}")
+    for one in runners:
+        one.model.device.close()
     return 0
 
 

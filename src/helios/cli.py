@@ -39,6 +39,16 @@ LOADING = (
         help="memory of the cache, such as 512M or 2G; a quarter of the free memory by default",
     ),
     Option(name="threads", kind=int, metavar="N", help="processors to use; all of them by default"),
+    Option(
+        name="affinity",
+        metavar="LIST",
+        help="processors that the model's threads run on, such as 0,2-5; all by default",
+    ),
+    Option(
+        name="huge-pages",
+        choices=("on", "off"),
+        help="memory in huge pages; where they can be had by default",
+    ),
 )
 """What serving and chatting both take."""
 

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from helios.artifact.core_file import open_core
 from helios.device.cpu import choose_image, processor_features
-from helios.options import free_memory, home_folder
+from helios.options import HUGE_PAGES, NEVER, free_memory, home_folder, huge_pages_state
 from helios.values import HeliosError
 from prepared.fields import ContractError
 from prepared.manifest import BufferRole, Target
 from prepared.trust import read_trust
 
 LEAST_FILES = 1024
-HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 GOOD, WARNING, BAD = "good", "warning", "bad"
 
 
@@ -77,12 +76,8 @@ def memory() -> Finding:
 
 def huge_pages() -> Finding:
     """Whether large memory can be had in huge pages."""
-    try:
-        state = HUGE_PAGES.read_text()
-    except OSError:
-        return Finding("huge pages", "unknown", WARNING, "decoding is up to a third slower without")
-    chosen = state.partition("[")[2].partition("]")[0]
-    if chosen == "never":
+    chosen = huge_pages_state()
+    if chosen == NEVER:
         return Finding(
             "huge pages",
             chosen,

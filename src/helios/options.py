@@ -7,7 +7,8 @@ that names the option.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     host_cache_memory: int | None = None  # bytes
     token_gap_ms: int | None = None
     threads: int | None = None
+    affinity: str | None = None
+    huge_pages: str | None = None
     device: str | None = None
     script: Path | None = None
     speculative_width: int | None = None
@@ -52,6 +55,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: int
     output_tokens: int
     threads: int
+    processors: tuple[int, ...]  # that the threads may run on
+    huge_pages: bool
     cache_memory: int
     host_cache_memory: int
     token_gap_ns: int
@@ -65,6 +70,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 KEY_VARIABLES: Final = ("HELIOS_API_KEY", "HELIOS_API_KEYS")
 """One key; several with commas between them.  Only the front reads them."""
+HUGE_PAGES: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+NEVER: Final = "never"
+SPAN: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 MOST_PORT: Final = 65535
 TOKEN_GAP_MS: Final = 100
 """How long lanes that decode may wait for a round that feeds a prompt, unless an option says."""
@@ -88,6 +96,44 @@ def free_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
     raise StartRefused(f"{meminfo}: no MemAvailable; say --cache-memory")
 
 
+def huge_pages_state(file: Path = HUGE_PAGES) -> str:
+    """What the system does about huge pages: always, madvise or never."""
+    try:
+        return file.read_text().partition("[")[2].partition("]")[0]
+    except OSError:  # a kernel without them
+        return NEVER
+
+
+def with_huge_pages(asked: str | None, state: str) -> bool:
+    """Whether memory is asked for in huge pages: where they can be had, unless an option says."""
+    if asked == "on" and state == NEVER:
+        raise StartRefused(
+            f"--huge-pages: found on, expected off: {HUGE_PAGES} says that there are none"
+        )
+    return asked != "off" and state != NEVER
+
+
+def chosen_processors(asked: str | None, usable: Collection[int]) -> tuple[int, ...]:
+    """The processors of a list such as 0,2-5; all that this process may use if none is given."""
+    if asked is None:
+        return tuple(sorted(usable))
+    chosen: set[int] = set()
+    for part in asked.split(","):
+        match = SPAN.fullmatch(part.strip())
+        if match is None:
+            raise StartRefused(f"--affinity: found {asked!r}, expected processors, such as 0,2-5")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise StartRefused(f"--affinity: found {part.strip()}, expected the lower one first")
+        chosen.update(range(first, last + 1))
+    if missing := chosen.difference(usable):
+        raise StartRefused(
+            f"--affinity: found {min(missing)}, expected some of those that this process may use: "
+            + ",".join(map(str, sorted(usable)))
+        )
+    return tuple(sorted(chosen))
+
+
 def bounded(name: str, value: int | None, *, default: int, most: int | None = None) -> int:
     """An option's number, its default, or a refusal that names the option."""
     if value is None:
@@ -102,7 +148,7 @@ def resolve(contract: ServingContract, options: Options) -> Limits:
     """Every number the runtime obeys, decided here and nowhere else."""
     if not 0 <= options.port <= MOST_PORT:
         raise StartRefused(f"--port: found {options.port}, expected 0 to {MOST_PORT}")
-    processors = len(os.sched_getaffinity(0))
+    processors = chosen_processors(options.affinity, os.sched_getaffinity(0))
     defaults = contract.defaults
     return Limits(
         max_active=bounded(
@@ -119,7 +165,11 @@ def resolve(contract: ServingContract, options: Options) -> Limits:
         ),
         context_tokens=contract.context_tokens,
         output_tokens=defaults.output_tokens,
-        threads=bounded("--threads", options.threads, default=processors, most=processors),
+        threads=bounded(
+            "--threads", options.threads, default=len(processors), most=len(processors)
+        ),
+        processors=processors,
+        huge_pages=with_huge_pages(options.huge_pages, huge_pages_state()),
         cache_memory=free_memory() // CACHE_SHARE
         if options.cache_memory is None
         else bounded("--cache-memory", options.cache_memory, default=0),

@@ -40,6 +40,8 @@ def limits(cache_memory: int) -> Limits:
         context_tokens=64,
         output_tokens=64,
         threads=1,
+        processors=(0,),
+        huge_pages=False,
         cache_memory=cache_memory,
         host_cache_memory=0,
         token_gap_ns=100_000_000,

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
-from helios.options import Options, free_memory, home_folder, resolve
+from helios.options import (
+    Options,
+    chosen_processors,
+    free_memory,
+    home_folder,
+    huge_pages_state,
+    resolve,
+    with_huge_pages,
+)
 from helios.values import StartRefused
 from prepared.contract import ServingDefaults
 from tests.treaty.specimens import CONTRACTS
@@ -25,6 +34,8 @@ CONTRACT = replace(
 )
 OPTIONS = Options(core=Path("x.core"), home=Path("home"), cache_memory=1 << 20)
 PROCESSORS = len(os.sched_getaffinity(0))
+USABLE = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+FIRST = USABLE.partition(",")[0]
 
 
 @pytest.mark.clause("SM-06")
@@ -66,6 +77,19 @@ REFUSED = [
         {"threads": PROCESSORS + 1},
         f"--threads: found {PROCESSORS + 1}, expected 1 to {PROCESSORS}",
     ),
+    (
+        {"threads": 2, "affinity": FIRST},
+        "--threads: found 2, expected 1 to 1",
+    ),
+    (
+        {"affinity": f"{FIRST},99999"},
+        "--affinity: found 99999, expected some of those that this process may use: " + USABLE,
+    ),
+    ({"affinity": "3-2"}, "--affinity: found 3-2, expected the lower one first"),
+    *(
+        ({"affinity": text}, f"--affinity: found {text!r}, expected processors, such as 0,2-5")
+        for text in ("", "all", "0,", "-1", "0-", "1-2-3", "\u0661")
+    ),
     ({"cache_memory": 0}, "--cache-memory: found 0, expected at least 1"),
     ({"port": -1}, "--port: found -1, expected 0 to 65535"),
     ({"port": 65536}, "--port: found 65536, expected 0 to 65535"),
@@ -74,9 +98,9 @@ REFUSED = [
 
 @pytest.mark.clause("SM-02")
 @pytest.mark.parametrize(("changes", "sentence"), REFUSED)
-def test_a_number_out_of_bounds_is_refused_by_name(changes: dict[str, int], sentence: str) -> None:
+def test_what_cannot_be_is_refused_by_name(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(StartRefused) as refusal:
-        resolve(CONTRACT, replace(OPTIONS, **changes))  # type: ignore[arg-type]
+        resolve(CONTRACT, replace(OPTIONS, **changes))
     assert str(refusal.value) == sentence
 
 
@@ -84,8 +108,8 @@ def test_a_number_out_of_bounds_is_refused_by_name(changes: dict[str, int], sent
     "changes",
     [{"max_active": 1}, {"max_active": 6}, {"threads": PROCESSORS}, {"port": 0}, {"port": 65535}],
 )
-def test_the_bound_itself_is_accepted(changes: dict[str, int]) -> None:
-    resolve(CONTRACT, replace(OPTIONS, **changes))  # type: ignore[arg-type]
+def test_the_bound_itself_is_accepted(changes: dict[str, Any]) -> None:
+    resolve(CONTRACT, replace(OPTIONS, **changes))
 
 
 def test_the_same_options_give_the_same_limits() -> None:
@@ -97,6 +121,52 @@ def test_nothing_the_user_set_is_changed() -> None:
     before = {field.name: getattr(options, field.name) for field in fields(options)}
     resolve(CONTRACT, options)
     assert {field.name: getattr(options, field.name) for field in fields(options)} == before
+
+
+# --------------------------------------------------------------- processors
+
+
+def test_threads_run_on_all_usable_processors_unless_told_otherwise() -> None:
+    assert resolve(CONTRACT, OPTIONS).processors == tuple(sorted(os.sched_getaffinity(0)))
+    limits = resolve(CONTRACT, replace(OPTIONS, affinity=FIRST))
+    assert (limits.processors, limits.threads) == ((int(FIRST),), 1)
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_a_list_of_processors_may_have_spans_and_blanks(chosen: set[int]) -> None:
+    usable = range(41)
+    assert chosen_processors(" , ".join(map(str, chosen)), usable) == tuple(sorted(chosen))
+    first, last = min(chosen), max(chosen)
+    assert chosen_processors(f"{first}-{last}", usable) == tuple(range(first, last + 1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "state", "given_so"),
+    [
+        (None, "always", True),
+        (None, "madvise", True),
+        (None, "never", False),
+        ("on", "madvise", True),
+        ("off", "always", False),
+        ("off", "never", False),
+    ],
+)
+def test_memory_is_in_huge_pages_where_they_can_be_had(
+    asked: str | None, state: str, given_so: bool
+) -> None:
+    assert with_huge_pages(asked, state) is given_so
+
+
+def test_huge_pages_that_cannot_be_had_are_refused() -> None:
+    with pytest.raises(StartRefused, match=r"--huge-pages: found on, expected off: /sys/kernel"):
+        with_huge_pages("on", "never")
+
+
+def test_what_the_system_does_about_huge_pages_is_read_as_it_writes_it(tmp_path: Path) -> None:
+    file = tmp_path / "enabled"
+    assert huge_pages_state(file) == "never"
+    file.write_text("always [madvise] never\n")
+    assert huge_pages_state(file) == "madvise"
 
 
 # ------------------------------------------------------------------- memory

@@ -21,8 +21,6 @@ from helios.values import Clock, RequestId, Slot, StartRefused
 from prepared.contract import ServingContract
 from prepared.manifest import ExecutionManifest, Target
 
-SCRIPTED = "scripted"
-
 
 @dataclass(slots=True)
 class Occupants:
@@ -64,7 +62,15 @@ def load_device(
         weights=partial(read_weights, core, threads=limits.threads),
     )
     if whole.target is Target.CPU:
-        return CpuDevice(manifest, geometry, resources, threads=limits.threads), geometry
+        processors = CpuDevice(
+            manifest,
+            geometry,
+            resources,
+            threads=limits.threads,
+            processors=limits.processors,
+            huge_pages=limits.huge_pages,
+        )
+        return processors, geometry
     if whole.target is Target.REFERENCE:
         perform = find_meanings()
         return ReferenceDevice(manifest, geometry, resources, perform=perform), geometry
@@ -74,9 +80,20 @@ def load_device(
 
 
 def check_device(options: Options, target: Target) -> None:
-    """The device that was asked for is the core's, and a script goes with a scripted one."""
+    """Options are for the core's own device; a script goes with a scripted one."""
+    of_processors = {
+        "--threads": options.threads,
+        "--affinity": options.affinity,
+        "--huge-pages": options.huge_pages,
+    }
+    for name, value in of_processors.items():
+        if value is not None and target is not Target.CPU:
+            raise StartRefused(
+                f"{name}: found {value}, expected none: the core is prepared for "
+                f"{target.name.lower()}"
+            )
     scripted = target is Target.SCRIPTED
-    if options.device is not None and (options.device == SCRIPTED) is not scripted:
+    if options.device is not None and options.device != target.name.lower():
         raise StartRefused(
             f"--device: found {options.device}, expected {target.name.lower()}, which the core "
             "is prepared for"

@@ -12,7 +12,8 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from helios.values import HostSlot, PageId, ProgramId, StartRefused
 from prepared.manifest import BufferRole, CodeImage, ExecutionManifest, Launch
 
 HUGE_NBYTES: Final = 2 << 20
-SPINS: Final = 20_000  # about 50 us on the machines measured: longer than a gap between rounds
+SPINS: Final = 4_000  # about 0.1 ms where a pause takes 30 ns; longer ones keep others waiting
 LAUNCH_ALIGNMENT: Final = 64
 COUNT_MASK: Final = 0xFFFFFFFF
 
@@ -47,16 +48,22 @@ def choose_image(images: tuple[CodeImage, ...], features: frozenset[str]) -> Cod
 
 
 class Memory:
-    """Anonymous memory at a fixed address, in huge pages where the system gives them."""
+    """Anonymous memory at a fixed address, large memory in huge pages or not at all in them.
 
-    def __init__(self, nbytes: int) -> None:
+    A mapped file could have none, and decoding would be slower: so weights are copied here.
+    """
+
+    def __init__(self, nbytes: int, *, huge_pages: bool = False) -> None:
         self.map = mmap.mmap(-1, nbytes + HUGE_NBYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
         start = -base % HUGE_NBYTES
         self.address = base + start
         self.view = memoryview(self.map)[start : start + nbytes]
-        if nbytes >= HUGE_NBYTES:
+        if huge_pages:
             self.map.madvise(mmap.MADV_HUGEPAGE)
+        else:
+            with suppress(OSError):  # a kernel without huge pages knows no such advice
+                self.map.madvise(mmap.MADV_NOHUGEPAGE)
 
 
 class Library:
@@ -124,6 +131,8 @@ class CpuDevice:
         resources: Resources,
         *,
         threads: int,
+        processors: Sequence[int],
+        huge_pages: bool,
         features: frozenset[str] | None = None,
     ) -> None:
         self._manifest = manifest
@@ -131,12 +140,14 @@ class CpuDevice:
             manifest.images, processor_features() if features is None else features
         )
         self.library = Library(resources.executable(self.image.resource), self.image.name)
-        self._threads = threads
+        self._threads, self._processors, self._huge_pages = threads, processors, huge_pages
         self.sizes = {
             buffer.name: geometry.nbytes(buffer, frames=manifest.frames, threads=threads)
             for buffer in manifest.buffers
         }
-        self._memory = {name: Memory(nbytes) for name, nbytes in self.sizes.items()}
+        self._memory = {
+            name: Memory(nbytes, huge_pages=huge_pages) for name, nbytes in self.sizes.items()
+        }
         for buffer in manifest.buffers:
             if buffer.role is BufferRole.WEIGHT:
                 assert buffer.resource is not None
@@ -211,8 +222,13 @@ class CpuDevice:
             threading.Thread(target=enter, args=(index,), name=f"executor-{index}", daemon=True)
             for index in range(self._threads)
         ]
-        for worker in self._workers:
-            worker.start()
+        usable = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, self._processors)  # threads begin as the one that starts them
+        try:
+            for worker in self._workers:
+                worker.start()
+        finally:
+            os.sched_setaffinity(0, usable)
         return executor
 
     def staging(self, buffer: str, frame: int) -> memoryview:
@@ -264,7 +280,9 @@ class CpuDevice:
 
     def describe(self) -> str:
         """See `Device`."""
-        return f"{self.image.name}, {self._threads} threads"
+        places = ",".join(map(str, self._processors))
+        pages = "huge pages" if self._huge_pages else "no huge pages"
+        return f"{self.image.name}, {self._threads} threads on processors {places}, {pages}"
 
     def close(self) -> None:
         """See `Device`."""

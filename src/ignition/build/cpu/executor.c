@@ -9,6 +9,12 @@
  *
  * Waiting spins first, for the next launch is microseconds away, and sleeps on a futex when
  * nothing was submitted for a while.
+ *
+ * A thread that something else preempts in the middle of a chunk holds up everybody, for what
+ * units write cannot be written twice.  So each asks now and then for how long it was kept from
+ * running, and when that costs the others more than it brings, it rests: longer each time that
+ * the first milliseconds afterwards are no better.  One thread always stays.  Who does a chunk
+ * never changes what the chunk computes.
  */
 #include "executor.h"
 
@@ -17,6 +23,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define RING 4u /* submissions in flight; two frames use two */
+#define YIELD_SPINS 4096u /* about 0.1 ms */
 
 struct launch {
   kernel_function *function;
@@ -47,7 +54,8 @@ struct executor {
   _Alignas(64) _Atomic uint32_t completed; /* futex of a sleeping waiter */
   _Alignas(64) _Atomic uint32_t sleepers;
   _Alignas(64) _Atomic uint32_t waiters;
-  _Alignas(64) _Atomic uint32_t stopping;
+  _Alignas(64) _Atomic uint32_t resting;
+  _Alignas(64) _Atomic uint32_t stopping; /* futex of resting threads */
 };
 
 EXPORT const uint64_t executor_nbytes = sizeof(struct executor);
@@ -70,6 +78,10 @@ static long system_call6(long n, long a, long b, long c, long d, long e, long f)
 }
 #define FUTEX_CALL 202
 #define YIELD_CALL 24
+#define CLOCK_CALL 228
+#define MONOTONIC 1
+#define THREAD_CPU 3
+#define ticks() __builtin_ia32_rdtsc()
 #define relax() __builtin_ia32_pause()
 #else
 #error "no system calls for this processor yet"
@@ -86,6 +98,12 @@ static void wake_all(_Atomic uint32_t *word) {
 }
 
 static void yield(void) { system_call6(YIELD_CALL, 0, 0, 0, 0, 0, 0); }
+
+static int64_t clock_of(long clock) {
+  struct span now = {0, 0};
+  system_call6(CLOCK_CALL, clock, (long)&now, 0, 0, 0, 0);
+  return now.seconds * 1000000000 + now.nanoseconds;
+}
 
 /* ---- setting up -------------------------------------------------------- */
 
@@ -109,9 +127,73 @@ EXPORT void launch_open(struct launch *launch, kernel_function *function, const 
   launch->chunks = units < chunks ? units : chunks;
 }
 
+/* ---- being kept from running ------------------------------------------- */
+
+#define LOOK_TICKS (1u << 21) /* between two looks; under a millisecond */
+#define KEPT_LEAST 1000000    /* nanoseconds: what interrupts take is no reason to rest */
+#define WORTH 8               /* times as long as it was kept must it have run, to be of use */
+#define REST_LEAST 16000000
+#define REST_MOST 128000000
+
+/* What a thread knows of the time it got; nanoseconds but for ticks. */
+struct presence {
+  uint64_t looked;   /* when it last looked, in ticks */
+  int64_t wall, ran; /* the clocks then */
+  int64_t since;     /* how much it had run when it was last kept */
+  int64_t rest;      /* for how long it rested then */
+};
+
+static void look(struct presence *presence) {
+  presence->looked = ticks();
+  presence->wall = clock_of(MONOTONIC);
+  presence->ran = clock_of(THREAD_CPU);
+}
+
+/* Whether this thread holds the others up for longer than it helps; asked between chunks. */
+static int should_rest(struct presence *presence) {
+  if (ticks() - presence->looked < LOOK_TICKS) return 0;
+  const int64_t away = presence->wall - presence->ran;
+  look(presence);
+  const int64_t kept = presence->wall - presence->ran - away;
+  if (kept < KEPT_LEAST) return 0;
+  const int64_t between = presence->ran - presence->since, twice = 2 * presence->rest;
+  presence->since = presence->ran;
+  if (between >= WORTH * kept) {
+    presence->rest = 0;
+  } else if (twice < REST_LEAST) {
+    presence->rest = REST_LEAST;
+  } else {
+    presence->rest = twice < REST_MOST ? twice : REST_MOST;
+  }
+  return presence->rest != 0;
+}
+
+/* Stay away, so that the others need not wait; not if nobody would be left. */
+static void rest(struct executor *executor, int64_t nanoseconds) {
+  if (atomic_fetch_add(&executor->resting, 1) + 1 < executor->threads) {
+    const struct span most = {nanoseconds / 1000000000, nanoseconds % 1000000000};
+    sleep_while(&executor->stopping, 0, &most);
+  }
+  atomic_fetch_sub(&executor->resting, 1);
+}
+
 /* ---- running ----------------------------------------------------------- */
 
-static void run_launch(struct launch *launch, uint32_t run, const struct thread *thread) {
+/* Wait for chunks that others do; what is lost meanwhile holds nobody up. */
+static void await_chunks(struct launch *launch, uint32_t goal, struct presence *presence) {
+  for (uint32_t spun = 1;
+       (int32_t)(atomic_load_explicit(&launch->done, memory_order_acquire) - goal) < 0; spun++) {
+    relax();
+    if (spun % YIELD_SPINS) continue;
+    yield(); /* another thread may need this very core */
+    look(presence);
+  }
+}
+
+/* Do chunks of a launch until none are left, and wait for the others'; false when this thread
+ * should rest instead, which it may after any chunk. */
+static int run_launch(struct launch *launch, uint32_t run, const struct thread *thread,
+                      struct presence *presence) {
   const uint32_t chunks = launch->chunks, base = run * chunks;
   uint32_t next = atomic_load_explicit(&launch->claimed, memory_order_relaxed);
   while ((int32_t)(next - (base + chunks)) < 0) {
@@ -123,13 +205,20 @@ static void run_launch(struct launch *launch, uint32_t run, const struct thread 
     const uint32_t end = (uint32_t)(launch->units * (chunk + 1) / chunks);
     launch->function(launch->parameters, begin, end, thread);
     atomic_fetch_add_explicit(&launch->done, 1, memory_order_acq_rel);
+    if (should_rest(presence)) return 0;
     next = atomic_load_explicit(&launch->claimed, memory_order_relaxed);
   }
-  for (uint32_t spun = 0;
-       (int32_t)(atomic_load_explicit(&launch->done, memory_order_acquire) - (base + chunks)) < 0;) {
-    relax();
-    if (++spun % 4096 == 0) yield(); /* the other thread may need this very core */
-  }
+  await_chunks(launch, base + chunks, presence);
+  return 1;
+}
+
+/* Take part in a submission; false when this thread should rest before all of it is done. */
+static int run_instance(struct instance *instance, uint32_t run, const struct thread *thread,
+                        struct presence *presence) {
+  look(presence);
+  for (uint32_t i = 0; i < instance->count; i++)
+    if (!run_launch(&instance->launches[i], run, thread, presence)) return 0;
+  return 1;
 }
 
 /* Sleep until submission `sequence` exists; false when the executor stops. */
@@ -150,6 +239,7 @@ static int await_submission(struct executor *executor, uint32_t sequence) {
 /* The body of one thread; returns when the executor stops. */
 EXPORT void executor_thread(struct executor *executor, uint32_t index, void *scratch) {
   const struct thread thread = {index, scratch};
+  struct presence presence = {0};
   uint32_t sequence = 0;
   while (await_submission(executor, sequence)) {
     const struct submission *slot = &executor->ring[sequence % RING];
@@ -161,7 +251,10 @@ EXPORT void executor_thread(struct executor *executor, uint32_t index, void *scr
       sequence = finished;
       continue;
     }
-    for (uint32_t i = 0; i < instance->count; i++) run_launch(&instance->launches[i], run, &thread);
+    if (!run_instance(instance, run, &thread, &presence)) {
+      rest(executor, presence.rest);
+      continue; /* what went on meanwhile is found claimed and done */
+    }
     /* The first to see the last launch done says so: all of the submission's work is finished. */
     uint32_t before = sequence++;
     if (atomic_compare_exchange_strong(&executor->completed, &before, sequence) &&
@@ -200,6 +293,7 @@ EXPORT uint32_t executor_wait(struct executor *executor, uint32_t finished, int6
 EXPORT void executor_stop(struct executor *executor) {
   atomic_store(&executor->stopping, 1);
   wake_all(&executor->submitted);
+  wake_all(&executor->stopping);
 }
 
 /* Freestanding code still needs these two: compilers call them for copies and fills. */
