@@ -3,8 +3,6 @@
 Every class mirrors the message of the same name in `proto/prepared/wire/core.proto`.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Annotated
 

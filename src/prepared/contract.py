@@ -5,8 +5,6 @@ field by field; the comments there are the reference.  Values are frozen and alr
 checked one by one: whoever holds a shape need not look at the wire again.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Annotated
 

@@ -8,12 +8,12 @@ may hold and since which contract version.  Bytes must be the canonical encoding
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -82,7 +82,11 @@ def decode(data: bytes, shape: type[S], *, at: str) -> S:
     if known.SerializeToString(deterministic=True) != data:
         refuse_unknown_fields(message, at=at)
         raise ContractError(at, "another encoding", expected="the canonical encoding")
-    result: S = read_message(message, shape, at=at, version=NEWEST_VERSION)
+    try:
+        result: S = read_message(message, shape, version=NEWEST_VERSION)
+    except ContractError as error:
+        error.found_inside(at)
+        raise
     return result
 
 
@@ -101,51 +105,64 @@ def refuse_unknown_fields(message: Message, *, at: str) -> None:
             refuse_unknown_fields(value, at=f"{at}.{descriptor.name}")
 
 
-Read = Callable[[Any, str, int], Any]
-"""Turns a wire value into ours: (value, path, contract version)."""
+Read = Callable[[Any, int], Any]
+"""Turns a wire value into ours: (value, contract version).
+
+Where an error is, is said from the inside outwards, as it passes: paths of values that are
+right are never written.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPlan:
+class FieldPlan(msgspec.Struct, frozen=True):
     """How one field of a shape is read."""
 
     name: str
-    read: Read
+    read: Read | None  # None: any value is right as it is
     optional: bool
     is_message: bool
     since: int
+    plain: bool  # whatever the wire has is the value
 
 
-def read_message(message: Any, shape: type, *, at: str, version: int) -> Any:
+def read_message(message: Any, shape: type, *, version: int) -> Any:
     """Read a decoded message into its shape."""
     if shape is ModelContract:
         version = min(message.version, NEWEST_VERSION)
     values: dict[str, Any] = {}
     for plan in plans_of(shape):
-        # Presence only matters where the wire records it.
-        if plan.optional and not message.HasField(plan.name):
-            values[plan.name] = None
+        name = plan.name
+        if plan.plain:
+            values[name] = getattr(message, name)
             continue
-        if plan.is_message and not message.HasField(plan.name):
-            raise ContractError(f"{at}.{plan.name}", "nothing", expected="a value")
-        value = getattr(message, plan.name)
-        if plan.since > version:
-            values[plan.name] = before_its_time(plan, value, at=at, version=version)
-            continue
-        values[plan.name] = plan.read(value, f"{at}.{plan.name}", version)
+        try:
+            values[name] = read_field(message, plan, version=version)
+        except ContractError as error:
+            error.found_inside(f".{name}")
+            raise
     return shape(**values)
 
 
-def before_its_time(plan: FieldPlan, value: Any, *, at: str, version: int) -> Any:
+def read_field(message: Any, plan: FieldPlan, *, version: int) -> Any:
+    """Read one field of a message."""
+    # Presence only matters where the wire records it.
+    if plan.optional and not message.HasField(plan.name):
+        return None
+    if plan.is_message and not message.HasField(plan.name):
+        raise ContractError("", "nothing", expected="a value")
+    value = getattr(message, plan.name)
+    if plan.since > version:
+        return before_its_time(plan, value, version=version)
+    return value if plan.read is None else plan.read(value, version)
+
+
+def before_its_time(plan: FieldPlan, value: Any, *, version: int) -> Any:
     """A field newer than the contract must be absent; it then means what its version meant."""
     # An optional field gets here only when it is present, be it with a zero.
     if value or plan.optional:
-        raise ContractError(
-            f"{at}.{plan.name}", describe(value), expected=f"nothing before version {plan.since}"
-        )
+        raise ContractError("", describe(value), expected=f"nothing before version {plan.since}")
     if plan.name in MEANT_BEFORE:
         return MEANT_BEFORE[plan.name]
-    return plan.read(value, f"{at}.{plan.name}", version)
+    return value if plan.read is None else plan.read(value, version)
 
 
 @cache
@@ -168,11 +185,11 @@ def plan_field(name: str, hint: Any) -> FieldPlan:
         optional = True
     if get_origin(inner) is tuple:
         item, item_rules = unwrap(get_args(inner)[0])
-        return FieldPlan(
-            name, read_items(item, item_rules), optional, is_message=False, since=since
-        )
-    is_message = issubclass(inner, Shape)
-    return FieldPlan(name, read_value(inner, checks), optional, is_message, since)
+        read: Read | None = read_items(item, item_rules)
+        return FieldPlan(name, read, optional, is_message=False, since=since, plain=False)
+    read = read_value(inner, checks)
+    plain = read is None and not optional and since == 1
+    return FieldPlan(name, read, optional, issubclass(inner, Shape), since, plain)
 
 
 def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -184,20 +201,20 @@ def unwrap(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return hint, rules
 
 
-def read_value(kind: Any, rules: tuple[Rule, ...]) -> Read:
+def read_value(kind: Any, rules: tuple[Rule, ...]) -> Read | None:
     """Reader of a single value."""
     if issubclass(kind, Shape):
-        return lambda value, at, version: read_message(value, kind, at=at, version=version)
+        return lambda value, version: read_message(value, kind, version=version)
     if issubclass(kind, IntEnum):
         return read_enum(kind)
     if not rules:
-        return lambda value, _at, _version: value
+        return None
 
-    def read(value: Any, at: str, _version: int) -> Any:
+    def read(value: Any, _version: int) -> Any:
         for rule in rules:
             expected = rule.broken_by(value)
             if expected is not None:
-                raise ContractError(at, describe(value), expected=expected)
+                raise ContractError("", describe(value), expected=expected)
         return value
 
     return read
@@ -207,10 +224,10 @@ def read_enum(kind: type[IntEnum]) -> Read:
     """Reader of an enum; zero is unspecified and selects nothing (SM-19)."""
     members = {member.value: member for member in kind}
 
-    def read(value: Any, at: str, _version: int) -> Any:
+    def read(value: Any, _version: int) -> Any:
         member = members.get(value)
         if member is None:
-            raise ContractError(at, value, expected=f"one of {sorted(members)}")
+            raise ContractError("", value, expected=f"one of {sorted(members)}")
         return member
 
     return read
@@ -218,12 +235,19 @@ def read_enum(kind: type[IntEnum]) -> Read:
 
 def read_items(kind: Any, rules: tuple[Rule, ...]) -> Read:
     """Reader of a repeated field."""
-    if kind in (int, bytes, str, float) and not rules:
-        return lambda values, _at, _version: tuple(values)
     read = read_value(kind, rules)
+    if read is None:
+        return lambda values, _version: tuple(values)
 
-    def read_all(values: Any, at: str, version: int) -> Any:
-        return tuple(read(value, f"{at}[{i}]", version) for i, value in enumerate(values))
+    def read_all(values: Any, version: int) -> Any:
+        items: list[Any] = []
+        try:
+            for value in values:
+                items.append(read(value, version))
+        except ContractError as error:
+            error.found_inside(f"[{len(items)}]")
+            raise
+        return tuple(items)
 
     return read_all
 

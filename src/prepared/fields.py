@@ -8,7 +8,6 @@ between fields live in `consistency`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Protocol
 
@@ -27,10 +26,17 @@ class ContractError(Exception):
     """Prepared data breaks the treaty: where, what was found, what was expected."""
 
     def __init__(self, at: str, found: object, *, expected: str) -> None:
-        super().__init__(f"{at}: found {found}, expected {expected}")
+        super().__init__(at, found, expected)
         self.at = at
         self.found = found
         self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.at}: found {self.found}, expected {self.expected}"
+
+    def found_inside(self, outer: str) -> None:
+        """Where it is goes on from `outer`."""
+        self.at = f"{outer}{self.at}"
 
 
 class Rule(Protocol):
@@ -40,8 +46,7 @@ class Rule(Protocol):
         """What was expected, or None when the value is fine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
+class Within(msgspec.Struct, frozen=True):
     """An integer between two bounds, both included."""
 
     least: int
@@ -55,8 +60,7 @@ class Within:
         return None if self.least <= value <= self.most else f"{self.least} to {self.most}"
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
+class Length(msgspec.Struct, frozen=True):
     """A text or byte string of bounded length."""
 
     least: int
@@ -72,8 +76,7 @@ class Length:
         return None if self.most is None or len(value) <= self.most else f"at most {self.most}"
 
 
-@dataclass(frozen=True, slots=True)
-class PowerOfTwo:
+class PowerOfTwo(msgspec.Struct, frozen=True):
     """An alignment."""
 
     def broken_by(self, value: object) -> str | None:
@@ -82,8 +85,7 @@ class PowerOfTwo:
         return None if value > 0 and value & (value - 1) == 0 else "a power of two"
 
 
-@dataclass(frozen=True, slots=True)
-class Finite:
+class Finite(msgspec.Struct, frozen=True):
     """A number that is neither infinite nor undefined; at least `least`, where that is given."""
 
     least: float | None = None
@@ -97,8 +99,7 @@ class Finite:
         return None if ok else f"a finite number, at least {self.least:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """One of a few integers."""
 
     values: tuple[int, ...]
@@ -108,8 +109,7 @@ class OneOf:
         return None if value in self.values else f"one of {list(self.values)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(msgspec.Struct, frozen=True):
     """The model contract version that introduced the field."""
 
     version: int

@@ -4,8 +4,6 @@ Every class mirrors the message of the same name in `proto/prepared/wire/manifes
 the reference page is `docs/execution-manifest.md`.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum, IntFlag
 from typing import Annotated
 

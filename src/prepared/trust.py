@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from prepared.body import SignedEnvelope
 from prepared.envelope import authenticate, authorize
 from prepared.fields import ContractError
 
 
-@dataclass(frozen=True, slots=True)
-class TrustStore:
+class TrustStore(msgspec.Struct, frozen=True):
     """Accepted namespaces and their public keys."""
 
-    keys: Mapping[str, bytes] = field(default_factory=dict)
+    keys: Mapping[str, bytes] = msgspec.field(default_factory=dict)
 
     def accepting(self, namespace: str, key: bytes) -> TrustStore:
         """The store with one more publisher; another key for a known one is refused."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from prepared.body import (
     CoreBody,
@@ -27,8 +28,7 @@ from prepared.frames import decompress
 from prepared.trust import TrustStore, check_publisher
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCore:
+class OpenCore(msgspec.Struct, frozen=True, kw_only=True):
     """A core whose body is authentic; resources are read on demand."""
 
     path: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from helios.artifact.core_file import OpenCore
 from helios.artifact.weights import read_weights
@@ -22,8 +23,7 @@ from prepared.contract import ServingContract
 from prepared.manifest import ExecutionManifest, Target
 
 
-@dataclass(slots=True)
-class Occupants:
+class Occupants(msgspec.Struct):
     """Whose each slot is: what a script goes by; known once the roster is."""
 
     roster: Roster | None = None

@@ -13,15 +13,16 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
 
 import uvicorn
 import uvloop
 from jinja2 import TemplateError
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from helios.artifact.core_file import OpenCore, open_core
+from helios.artifact.core_file import OpenCore
+from helios.bootstrap.opening import REFUSALS, Opened, refuse, settle_memory
 from helios.bootstrap.stages import Stages, described
 from helios.frontend.grammar.envelope import Envelope
 from helios.frontend.grammar.front import Grammars
@@ -34,8 +35,7 @@ from helios.frontend.template import ChatTemplate
 from helios.frontend.text import Tokenizer
 from helios.keys import read_keys
 from helios.mailbox import FrontMailbox, MailboxClosed, Ready, Shutdown
-from helios.options import Limits, Options, resolve
-from helios.processes import Start
+from helios.options import Limits, Options
 from helios.serve.app import build_app, paths_without_key
 from helios.serve.connections import Connection, allow_connections
 from helios.serve.front import Front
@@ -44,10 +44,8 @@ from helios.serve.guard import Door, Guard, read_origins
 from helios.serve.journal import Journal
 from helios.serve.metrics import Metrics
 from helios.serve.route import Service
-from helios.values import HeliosError, MonotonicClock, StartRefused
-from prepared.fields import ContractError
+from helios.values import MonotonicClock, StartRefused
 from prepared.manifest import Target
-from prepared.trust import read_trust
 
 DRAIN_SECONDS = 5
 """How long open responses may go on after a signal (TO-36)."""
@@ -130,14 +128,11 @@ class Listener(uvicorn.Server):
 
     def capture_signals(self):  # type: ignore[no-untyped-def]  # noqa: ANN201
         """The front captures them."""
-        from contextlib import nullcontext  # noqa: PLC0415
-
         return nullcontext()
 
 
-def listen(start: Start) -> socket.socket:
+def listen(options: Options) -> socket.socket:
     """The listening socket, or a refusal that names the address."""
-    options = start.options
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -183,25 +178,18 @@ def journal_of(options: Options) -> Journal | None:
     return Journal() if wanted else None
 
 
-async def serve(connection: socket.socket, start: Start) -> int:
+async def serve(connection: socket.socket, opened: Opened, stages: Stages, *, worker: int) -> int:
     """Load, listen, drain; returns the exit status."""
-    stages = Stages(start.began)
-    stages.end("interpreter and imports")
-    options = start.options
+    options, limits = opened.options, opened.limits
     door = door_of(options)
-    core = open_core(
-        options.core, read_trust(options.home / "trust.json"), acceptance=options.accept
-    )
-    contract = core.deployment.contract
-    limits = resolve(contract, options)
-    stages.end("open and verify core")
+    contract = opened.core.deployment.contract
     gate = Gate(limits.permits)
-    front = Front(gate, Metrics(gate), MonotonicClock(start.began))
+    front = Front(gate, Metrics(gate), MonotonicClock(opened.began))
     mailbox = await FrontMailbox.connect(connection, front.receive, front.worker_lost)
     front.attach(mailbox)
-    frontend = load_frontend(core, limits)
+    frontend = load_frontend(opened.core, limits)
     stages.end("tokenizer and template")
-    listener = listen(start)
+    listener = listen(options)
     ready = await front.ready
     frontend = replace(frontend, cache_tokens=ready.pages * ready.page_tokens)
     stages.end("worker")
@@ -223,13 +211,14 @@ async def serve(connection: socket.socket, start: Start) -> int:
     while not server.started and not running.done():
         await asyncio.sleep(0.001)
     stages.end("listen")
-    announce(start, ready, stages)
+    announce(options, ready, stages)
+    settle_memory()
     await running
     if journal is not None:
         journal.close()
     preparers.shutdown(wait=False, cancel_futures=True)
     frontend.grammars.close()
-    return await stop_worker(mailbox, front, start.worker)
+    return await stop_worker(mailbox, front, worker)
 
 
 def stop_on_signals(server: uvicorn.Server, front: Front) -> None:
@@ -251,9 +240,8 @@ def stop_on_signals(server: uvicorn.Server, front: Front) -> None:
     front.watches = (asyncio.create_task(watch_worker()), asyncio.create_task(front.beat()))
 
 
-def announce(start: Start, ready: Ready, stages: Stages) -> None:
+def announce(options: Options, ready: Ready, stages: Stages) -> None:
     """Say that the server is ready, and where the time and the memory went."""
-    options = start.options
     host = f"[{options.host}]" if ":" in options.host else options.host
     memory = sum(ready.memory.values())
     print(
@@ -290,18 +278,10 @@ async def stop_worker(mailbox: FrontMailbox, front: Front, pid: int) -> int:
     return 0
 
 
-def main() -> int:
-    """Entry of the process: descriptor and start record in the arguments."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    start = Start.of(sys.argv[2])
+def run(connection: socket.socket, opened: Opened, stages: Stages, *, worker: int) -> int:
+    """Be the front's process; returns the exit status."""
+    stages.end("its own imports")
     try:
-        return uvloop.run(serve(connection, start))
-    except ContractError as error:
-        print(f"helios: {start.options.core}: {error}", file=sys.stderr, flush=True)
-    except (HeliosError, OSError) as error:
-        print(f"helios: {error}", file=sys.stderr, flush=True)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return uvloop.run(serve(connection, opened, stages, worker=worker))
+    except REFUSALS as error:
+        return refuse(error, opened.options)

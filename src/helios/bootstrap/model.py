@@ -7,9 +7,9 @@ Everything a model needs is decided and allocated here; afterwards the worker on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from helios.cache.pages import PagePool, pages_for
@@ -159,8 +159,7 @@ def build_worker(
     )
 
 
-@dataclass(slots=True)
-class SelfTalk:
+class SelfTalk(msgspec.Struct):
     """A mailbox with one request in it, for the round that proves the model runs."""
 
     request: PreparedRequest

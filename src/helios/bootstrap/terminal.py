@@ -11,27 +11,25 @@ import signal
 import socket
 import sys
 import threading
-from dataclasses import replace
 from itertools import chain
 
 import uvloop
+from msgspec.structs import replace
 
-from helios.artifact.core_file import open_core
 from helios.bootstrap.front import load_frontend
+from helios.bootstrap.opening import REFUSALS, Opened, open_for, refuse
+from helios.bootstrap.stages import Stages
 from helios.bootstrap.worker import run as run_worker
 from helios.frontend.prepare import Asked, Frontend
 from helios.frontend.prompt import Conversation as Messages
 from helios.frontend.syntax.events import Content
 from helios.mailbox import FrontMailbox, Shutdown, WorkerMailbox
-from helios.options import resolve
-from helios.processes import Start
+from helios.options import Options
 from helios.serve.answers import Answers
 from helios.serve.front import Front
 from helios.serve.gate import Gate
 from helios.serve.metrics import Metrics
-from helios.values import HeliosError, MonotonicClock
-from prepared.fields import ContractError
-from prepared.trust import read_trust
+from helios.values import MonotonicClock
 
 PROMPT = "\u203a "
 
@@ -100,25 +98,24 @@ class Conversation:
         print(text, end="", flush=True)
 
 
-async def chat(start: Start) -> int:
+async def chat(opened: Opened) -> int:
     """Load, talk, shut down."""
-    options = start.options
     ours, theirs = socket.socketpair()
-    worker = threading.Thread(target=run_worker, args=(WorkerMailbox(theirs), start), name="worker")
-    core = open_core(
-        options.core, read_trust(options.home / "trust.json"), acceptance=options.accept
+    worker = threading.Thread(
+        target=run_worker,
+        args=(WorkerMailbox(theirs), opened, Stages(opened.began)),
+        name="worker",
     )
-    limits = resolve(core.deployment.contract, options)
-    gate = Gate(limits.permits)
-    front = Front(gate, Metrics(gate), MonotonicClock(start.began))
+    gate = Gate(opened.limits.permits)
+    front = Front(gate, Metrics(gate), MonotonicClock(opened.began))
     mailbox = await FrontMailbox.connect(ours, front.receive, front.worker_lost)
     front.attach(mailbox)
     worker.start()
-    frontend = load_frontend(core, limits)
+    frontend = load_frontend(opened.core, opened.limits)
     ready = await front.ready
     frontend = replace(frontend, cache_tokens=ready.pages * ready.page_tokens)
     if sys.stdin.isatty():
-        print(f"{core.deployment.contract.model_id}: Ctrl-C stops an answer, Ctrl-D ends")
+        print(f"{opened.core.deployment.contract.model_id}: Ctrl-C stops an answer, Ctrl-D ends")
     lines, talk = Lines(), Conversation(front, frontend)
 
     def interrupt() -> None:
@@ -137,17 +134,9 @@ async def chat(start: Start) -> int:
     return 0
 
 
-def main() -> int:
-    """Entry: the start record in the arguments."""
-    start = Start.of(sys.argv[1])
+def main(options: Options, *, began: int) -> int:
+    """Chat until the end of the input; returns the exit status."""
     try:
-        return uvloop.run(chat(start))
-    except ContractError as error:
-        print(f"helios: {start.options.core}: {error}", file=sys.stderr, flush=True)
-    except (HeliosError, OSError) as error:
-        print(f"helios: {error}", file=sys.stderr, flush=True)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return uvloop.run(chat(open_for(options, began=began)))
+    except REFUSALS as error:
+        return refuse(error, options)

@@ -2,62 +2,54 @@
 
 from __future__ import annotations
 
-import gc
-import signal
 import socket
-import sys
 from contextlib import closing, suppress
 
-from helios.artifact.core_file import open_core
 from helios.bootstrap.devices import Occupants, load_device
 from helios.bootstrap.model import build_worker, prove
+from helios.bootstrap.opening import REFUSALS, Opened, settle_memory
 from helios.bootstrap.stages import Stages
 from helios.bootstrap.tools import tools_of
 from helios.mailbox import MailboxClosed, Ready, Refusal, WorkerMailbox
-from helios.options import resolve
-from helios.processes import Start
-from helios.values import HeliosError, MonotonicClock
-from prepared.fields import ContractError
-from prepared.trust import read_trust
+from helios.values import MonotonicClock
+from helios.worker import Worker
 
 
-def run(mailbox: WorkerMailbox, start: Start) -> int:
+def run_process(connection: socket.socket, opened: Opened, stages: Stages) -> int:
+    """Be the worker's process; returns the exit status."""
+    stages.end("its own imports")
+    return run(WorkerMailbox(connection), opened, stages)
+
+
+def run(mailbox: WorkerMailbox, opened: Opened, stages: Stages) -> int:
     """Serve rounds; returns the exit status.  However it ends, the front learns that it has."""
     with closing(mailbox):
-        return serve(mailbox, start)
+        return serve(mailbox, opened, stages)
 
 
-def serve(mailbox: WorkerMailbox, start: Start) -> int:
+def serve(mailbox: WorkerMailbox, opened: Opened, stages: Stages) -> int:
     """Load, then turn until the front is gone."""
-    stages = Stages(start.began)
-    stages.end("interpreter and imports")
     try:
-        worker, ready = load(mailbox, start, stages)
-    except (ContractError, HeliosError, OSError) as error:
-        with suppress(MailboxClosed):  # the front may have refused the core first
-            mailbox.publish(Refusal(f"{start.options.core}: {error}"))
+        worker, ready = load(mailbox, opened, stages)
+    except REFUSALS as error:
+        with suppress(MailboxClosed):  # the front may have given up first
+            mailbox.publish(Refusal(f"{opened.options.core}: {error}"))
             mailbox.wait(1.0)
         return 1
     except MailboxClosed:
         return 1
-    gc.collect()
-    gc.freeze()  # what lives now lives for ever: collections need not look at it again
+    settle_memory()
     worker.run(ready)
     worker.executor.device.close()
     return 0
 
 
-def load(mailbox: WorkerMailbox, start: Start, stages: Stages):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def load(mailbox: WorkerMailbox, opened: Opened, stages: Stages) -> tuple[Worker, Ready]:
     """The worker, ready to turn, and what to tell the front."""
-    options = start.options
-    core = open_core(
-        options.core, read_trust(options.home / "trust.json"), acceptance=options.accept
-    )
+    core, limits = opened.core, opened.limits
     contract = core.deployment.contract
-    limits = resolve(contract, options)
-    stages.end("open and verify core")
-    clock, occupants = MonotonicClock(start.began), Occupants()
-    device, geometry = load_device(core, limits, options, occupants, clock)
+    clock, occupants = MonotonicClock(opened.began), Occupants()
+    device, geometry = load_device(core, limits, opened.options, occupants, clock)
     stages.end("load device")
     worker = build_worker(
         contract.model,
@@ -83,16 +75,3 @@ def load(mailbox: WorkerMailbox, start: Start, stages: Stages):  # type: ignore[
         stages=tuple(stages.done),
     )
     return worker, ready
-
-
-def main() -> int:
-    """Entry of the process: descriptor and start record in the arguments."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when to stop
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    start = Start.of(sys.argv[2])
-    return run(WorkerMailbox(connection), start)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

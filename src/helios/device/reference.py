@@ -7,7 +7,6 @@ The meanings are not ours: whoever prepares cores publishes them under the entry
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from typing import Final
 
 from helios.device.api import Geometry, Resources
@@ -23,6 +22,8 @@ Perform = Callable[[Kernel, bytes, Mapping[int, tuple[memoryview, int]]], None]
 
 def find_meanings() -> Perform:
     """What performs launches, from whoever published it."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and only wanted here
+
     for point in entry_points(group=GROUP):
         perform: Perform = point.load()
         return perform

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, NoReturn
+
+import msgspec
 
 from helios.frontend.images.source import is_image
 from helios.frontend.provenance import template_text
@@ -62,8 +63,7 @@ class Silence(Enum):
         return {"content": "" if self is Silence.EMPTY else None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taste:
+class Taste(msgspec.Struct, frozen=True, kw_only=True):
     """What a template takes."""
 
     parts: frozenset[str]  # roles whose content may be a list of parts

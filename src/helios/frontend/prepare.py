@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from helios.frontend.grammar.constraint import Constraint
@@ -31,8 +31,7 @@ from prepared.contract import SamplingDefaults
 SEED_BITS: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     """How a client wants tokens drawn; None where it said nothing."""
 
     temperature: float | None = None
@@ -46,14 +45,13 @@ class Sampled:
     logit_bias: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asks, whatever the route: exactly one of the prompts, and what to do."""
 
     conversation: Conversation | None = None
     text: str | None = None
     tokens: Sequence[int] | None = None
-    sampled: Sampled = field(default_factory=Sampled)
+    sampled: Sampled = msgspec.field(default_factory=Sampled)
     output_limit: int | None = None
     fitted: bool = False  # a limit beyond the context is cut to what the context holds
     limit_field: str = "max_tokens"
@@ -75,8 +73,7 @@ class Asked:
     choices: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A client's request, ready for the model, and what reading its answer needs."""
 
     requests: tuple[PreparedRequest, ...]  # one a choice
@@ -87,8 +84,7 @@ class Prepared:
     parallel_calls: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frontend:
+class Frontend(msgspec.Struct, frozen=True, kw_only=True):
     """Assets, defaults and limits of a model, ready to prepare requests."""
 
     tokenizer: Tokenizer

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from helios.frontend.messages import Shaped, Taste, shaped
 from helios.frontend.provenance import PromptText, Traced, piece, spans_of, traced_values
@@ -29,8 +30,7 @@ MOST_BOUNDARIES: Final = 8
 ROLE_NAMES: Final = {role.name.lower(): role for role in MessageRole}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asks about; messages, tools and documents in OpenAI's form."""
 
     messages: Sequence[Message]
@@ -38,12 +38,11 @@ class Conversation:
     documents: Sequence[Mapping[str, Any]] | None = None
     add_generation_prompt: bool | None = None  # by default, unless a message is continued
     continue_final_message: bool | str = False  # True means its content
-    template_variables: Mapping[str, Any] = field(default_factory=dict)
+    template_variables: Mapping[str, Any] = msgspec.field(default_factory=dict)
     reasoning_effort: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, rendered and encoded."""
 
     text: PromptText

@@ -11,9 +11,9 @@ Always: spans are ascending, apart, not empty, and lie within the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, SupportsIndex
 
+import msgspec
 from markupsafe import Markup, escape
 
 Span = tuple[int, int]  # from a character, up to another
@@ -21,8 +21,7 @@ Spans = tuple[Span, ...]
 NO_SPANS: Final[Spans] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptText:
+class PromptText(msgspec.Struct, frozen=True, kw_only=True):
     """A rendered prompt; only within the template's own text may markers become tokens."""
 
     text: str

@@ -7,8 +7,9 @@ and calls.  Formats are `serve`'s.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.stops import StopCut, StopFilter, StopSpec
 from helios.frontend.syntax.events import (
@@ -24,8 +25,7 @@ from helios.frontend.syntax.plain import Reader
 from helios.rounds import Finish
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of a request."""
 
     prompt_tokens: int

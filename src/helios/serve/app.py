@@ -7,7 +7,6 @@ import gzip
 import time
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
 from importlib.resources import files
 from typing import Final
 
@@ -177,6 +176,8 @@ async def openapi(_request: Request) -> Response:
 @cache
 def package_version() -> str:
     """Of the package that is installed."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and nothing of a start wants it
+
     return metadata.version("helios-ignition")
 
 

@@ -10,9 +10,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from helios.keys import Keys
@@ -35,11 +35,10 @@ PREFLIGHT_SECONDS: Final = b"600"
 EXPOSED: Final = b"x-request-id, retry-after"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class Door(msgspec.Struct, frozen=True, kw_only=True):
     """Who may use a server."""
 
-    keys: Keys = field(default_factory=Keys)
+    keys: Keys = msgspec.field(default_factory=Keys)
     open_paths: frozenset[str] = frozenset()  # that need no key
     origins: frozenset[bytes] = frozenset()  # whose pages may; `*` is every one
 

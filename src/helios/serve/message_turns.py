@@ -7,8 +7,9 @@ the assistant's reasoning.  `cache_control` is read by nobody: what can be reuse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from helios.serve.translated import kind_of, known, member, refuse, text_in, unsealed
 
@@ -23,12 +24,11 @@ FAILED: Final = "Error: "
 """Put before the result of a tool that failed; templates know no other way to say so."""
 
 
-@dataclass(slots=True)
-class Turns:
+class Turns(msgspec.Struct):
     """Messages in chat's form, and where each comes from."""
 
-    messages: list[Object] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    messages: list[Object] = msgspec.field(default_factory=list)
+    places: list[str] = msgspec.field(default_factory=list)
 
     def add(self, at: str, **message: Any) -> None:
         """One message."""

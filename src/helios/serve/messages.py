@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from helios.respond.pipeline import Usage
 from helios.serve.answers import Answers, Turn

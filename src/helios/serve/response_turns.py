@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from helios.serve.translated import kind_of, known, member, refuse, text_in, unsealed
 
@@ -28,16 +29,15 @@ MEMBERS: Final[Mapping[object, tuple[str, ...]]] = {
 }
 
 
-@dataclass(slots=True)
-class Turns:
+class Turns(msgspec.Struct):
     """Items as messages: what a model made between two inputs is one assistant's message.
 
     What the client's instructions and the first system and developer items say is one message,
     because many templates take only one.
     """
 
-    messages: list[Object] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    messages: list[Object] = msgspec.field(default_factory=list)
+    places: list[str] = msgspec.field(default_factory=list)
 
     def take(self, items: str | Iterable[Object]) -> None:
         """The whole input."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from helios.frontend.prepare import Asked, Frontend, Prepared
@@ -25,8 +25,7 @@ RETRY_SECONDS: Final = b"1"
 TOO_MANY: Final = 429
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(msgspec.Struct, frozen=True, kw_only=True):
     """What routes share: the front, the frontend, threads to prepare in, the model's names."""
 
     front: Front
@@ -34,7 +33,7 @@ class Service:
     preparers: Executor  # frontend_workers threads
     model: str
     names: frozenset[str]
-    bodies: Bodies = field(default_factory=Bodies)
+    bodies: Bodies = msgspec.field(default_factory=Bodies)
 
     def served_names(self) -> list[str]:
         """The model's id, then its aliases."""
@@ -140,8 +139,7 @@ EVENT_HEADERS: Final = [
 ]
 
 
-@dataclass(slots=True)
-class Sending:
+class Sending(msgspec.Struct):
     """One response."""
 
     send: Send

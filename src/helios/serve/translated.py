@@ -10,8 +10,9 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
+
+import msgspec
 
 from helios.frontend.prepare import Asked, Prepared
 from helios.serve.route import Service
@@ -22,8 +23,7 @@ MESSAGE: Final = re.compile(r"messages\[(\d+)\].*")
 SEALED: Final = "helios-reasoning:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translated:
+class Translated(msgspec.Struct, frozen=True, kw_only=True):
     """A request in OpenAI's chat form, and where its messages come from."""
 
     asked: Asked

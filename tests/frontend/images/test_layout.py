@@ -237,8 +237,7 @@ def test_tensors_that_programs_bind_come_with_the_prompt() -> None:
     images = load_images(model_for("qwen_vl"), None, seer.tokenizer)
     assert images is not None
     assert images.outputs == ()
-    bound = Seer("qwen_vl").images
-    object.__setattr__(bound, "outputs", ("patch_rows", "pixels"))
+    bound = replace(seer.images, outputs=("patch_rows", "pixels"))
     tokens = seer.tokens(shown(RED), shown(BLUE))
     prompt = bound.illustrated(tokens, [source(RED), source(BLUE)])
     assert prompt.images is not None

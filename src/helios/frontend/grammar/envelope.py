@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from helios.frontend.grammar.calls import GAP, arguments, calls
 from helios.frontend.grammar.lark import FREE, Rules, Spelling, either, escaped
@@ -33,8 +34,7 @@ class Opened(Enum):
     ANSWER = "answer"  # reasoning is over
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What an output must be: a document, or calls, or one of the two."""
 
     document: str | None  # a rule's body

@@ -9,8 +9,9 @@ markers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.grammar.lark import FREE, Rules, Spelling, either, escaped, quoted
 from helios.frontend.grammar.schema import (
@@ -29,8 +30,7 @@ GAP_INSIDE: Final = "[ \\t\\r\\n]{0,8}"
 MOST_PROPERTIES: Final = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A registered function."""
 
     name: str

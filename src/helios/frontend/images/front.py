@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from helios.frontend.images.layout import PLACEMENTS, Expanded, expanded, features_of
@@ -36,8 +36,7 @@ MOST_TENSOR_NBYTES: Final = 64 << 20
 """Of a request, all its choices together: each carries its own to the worker."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Illustrated:
+class Illustrated(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt with its images in place."""
 
     tokens: tuple[int, ...]
@@ -51,8 +50,7 @@ class Illustrated:
         return sum(len(tensor.data) for tensors in pictures for tensor in tensors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Images:
+class Images(msgspec.Struct, frozen=True, kw_only=True):
     """A core's declarations about images, ready to be applied."""
 
     preparation: ImagePreparation

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
     """A format and a size."""
 
     format: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.images.picture import Picture
 from helios.rounds import Span
@@ -20,16 +21,14 @@ NO_FEATURE: Final = -1
 INT32: Final = "i"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expanded:
+class Expanded(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt's tokens with a placeholder for each feature."""
 
     tokens: tuple[int, ...]
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """Where tokens are for attention."""
 
     positions: array[int]  # one for each axis of each token; none where they only count up

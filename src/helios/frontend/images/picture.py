@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from helios.frontend.images.sizes import SIZES, OutOfShape
 from helios.values import RequestInvalid
@@ -22,8 +23,7 @@ FILTERS: Final[Mapping[Resampling, str]] = {
 """Pillow's names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """Pixels over a grid of patches."""
 
     rows: int  # of patches

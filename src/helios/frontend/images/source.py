@@ -11,9 +11,10 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
+
+import msgspec
 
 from helios.values import RequestInvalid
 
@@ -28,8 +29,7 @@ BLANKS: Final = b" \t\r\n\f\v"
 STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSource:
+class ImageSource(msgspec.Struct, frozen=True, kw_only=True):
     """A URL of an image, and which field of the request says it."""
 
     url: object

@@ -9,8 +9,9 @@ several moments reads it as often, and no order of moments and channels needs to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from helios.frontend.images.picture import Picture
 from helios.rounds import ImageTensor
@@ -27,8 +28,7 @@ BY_ROW: Final = "_by_row"
 Make = Callable[["Array", ImageGeometry], "Array"]
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """A tensor that can be bound."""
 
     element: ElementType

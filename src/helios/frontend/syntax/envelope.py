@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.syntax.notation import JSON, Outcome, Transcoder, transcoded
 from helios.frontend.syntax.pattern import FAILED, SPACES, Text, Undecided
@@ -62,16 +63,14 @@ def member(text: Text, at: int) -> tuple[int, str] | Undecided:
     return (at, found[1]) if at < len(text.text) else text.lacking()
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(msgspec.Struct):
     """What an object's members have said so far."""
 
     named_at: int | None = None
     arguments: str | None = None  # as JSON; empty: none that could be an object
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """`{"name": ..., "arguments": ...}`, the members' names being data."""
 
     name_field: str
@@ -155,8 +154,7 @@ def as_object(made: str) -> str:
     return made if made.startswith("{") else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectTail:
+class ObjectTail(msgspec.Struct, frozen=True):
     """What is left of an object after its arguments."""
 
     def step(self, text: Text, at: int) -> int | Undecided:

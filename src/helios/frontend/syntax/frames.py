@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.syntax.states import Delimiters, State
 
@@ -26,8 +27,7 @@ def registered(name: str, tools: Collection[str]) -> str | None:
     return half if name == f"{half}.{half}" and half in tools else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Where a frame's body goes."""
 
     state: State
@@ -44,8 +44,7 @@ class Route:
         return self.registered(name) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderEnd:
+class HeaderEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Where a header ends and its body begins; or that there is no header."""
 
     header: int
@@ -53,8 +52,7 @@ class HeaderEnd:
     is_header: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Framing:
+class Framing(msgspec.Struct, frozen=True, kw_only=True):
     """The frames of one syntax."""
 
     marks: Delimiters

@@ -7,8 +7,9 @@ over behind it; the machine knows nothing else of a syntax.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.syntax.envelope import Envelope, ObjectTail
 from helios.frontend.syntax.notation import JSON, PYTHON_CALL, Notation, bare_notation
@@ -31,8 +32,7 @@ SPACE_STOPS: Final = ("\n", " ", "\r", "\t")
 Written = Callable[[Marker | None], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tags:
+class Tags(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments as tags: how one begins, and how it ends inside a section and outside."""
 
     key: Pattern
@@ -44,8 +44,7 @@ class Tags:
     wrapping: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grammar:
+class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     """One tool syntax."""
 
     sectioned: tuple[Pattern, ...]  # a section's opening with its first call
@@ -60,8 +59,7 @@ class Grammar:
     numbered: bool  # the name carries the call's id
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """What a builder works from: the data, how a marker is seen, what ends a frame."""
 
     tools: ToolSyntax

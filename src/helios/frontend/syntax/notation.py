@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 MOST_DEPTH: Final = 128
 MOST_WORD: Final = 4096
@@ -37,8 +38,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notation:
+class Notation(msgspec.Struct, frozen=True, kw_only=True):
     """How values are written."""
 
     quotes: tuple[str, ...]  # longest first

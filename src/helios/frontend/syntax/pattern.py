@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
+
+import msgspec
 
 MOST_GAP: Final = 256
 MOST_NAME: Final = 256
@@ -30,14 +31,13 @@ SHORT: Final = Undecided.SHORT
 FAILED: Final = Undecided.FAILED
 
 
-@dataclass(slots=True)
-class Text:
+class Text(msgspec.Struct):
     """What has come, whether more may come, and what patterns took from it."""
 
     text: str
     final: bool
     accept: Callable[[str, str], bool]  # (what, name): whether this name may stand here
-    taken: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = msgspec.field(default_factory=dict)
 
     def lacking(self) -> Undecided:
         """The answer at the end of what has come."""
@@ -64,8 +64,7 @@ def match(pattern: Pattern, text: Text, at: int) -> int | Undecided:
     return at
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """Exactly this text."""
 
     literal: str
@@ -77,8 +76,7 @@ class Literal:
         return text.lacking() if self.literal.startswith(text.text[at:]) else FAILED
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """Any white space, a bounded amount."""
 
     def step(self, text: Text, at: int) -> int | Undecided:
@@ -90,8 +88,7 @@ class Gap:
         return SHORT if end == len(text.text) and not text.final else end
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """The end of the output."""
 
     def step(self, text: Text, at: int) -> int | Undecided:
@@ -101,8 +98,7 @@ class End:
         return at if text.final else SHORT
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """A name up to one of the stops, which stay; `accept` judges it."""
 
     what: str
@@ -128,8 +124,7 @@ class Name:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """`name="value"` pairs, then the close; which attribute says what is data."""
 
     close: str
@@ -187,8 +182,7 @@ class Attributes:
         return end + 1, name[0], value
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(msgspec.Struct, frozen=True):
     """The first alternative that matches; an undecided one is waited for."""
 
     ways: tuple[Pattern, ...]
@@ -202,8 +196,7 @@ class Either:
         return FAILED
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(msgspec.Struct, frozen=True):
     """What must follow without being consumed; what it takes is forgotten."""
 
     pattern: Pattern

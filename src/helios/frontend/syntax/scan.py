@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from helios.frontend.syntax.pattern import (
     SHORT,
@@ -26,16 +27,14 @@ MARKS: Final = "\ud800-\udfff"
 """Every mark (`marks`), as a class's inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(msgspec.Struct, frozen=True):
     """A pattern, and what its match means."""
 
     pattern: Pattern
     meaning: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A match: what came before it, where it ends, what it took."""
 
     start: int
@@ -44,8 +43,7 @@ class Found:
     taken: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(msgspec.Struct, frozen=True):
     """No match: text before `safe` can never be part of one; `edge` may begin there."""
 
     safe: int

@@ -6,9 +6,10 @@ Every pattern here comes from the contract.  `Rules` is all that a machine is dr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from helios.frontend.syntax.grammar import Grammar
 from helios.frontend.syntax.pattern import (
@@ -60,8 +61,7 @@ class Use(Enum):
     __hash__ = object.__hash__  # see `State`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delimiters:
+class Delimiters(msgspec.Struct, frozen=True, kw_only=True):
     """The terminals around reasoning, answer and frames, as the machine sees them."""
 
     open: str = ""
@@ -113,8 +113,7 @@ def frame_edges(marks: Delimiters) -> tuple[Edge, ...]:
     return (*closes, *ahead)
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderAhead:
+class HeaderAhead(msgspec.Struct, frozen=True):
     """A recipient and the end of a header, without the frame's opening."""
 
     prefix: str
