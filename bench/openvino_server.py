@@ -1,7 +1,8 @@
 """OpenVINO GenAI behind as little HTTP as chat completions need: the peer of `bench/table.py`.
 
-Runs in an environment of its own (docs/benchmarks.md).  One thread steps the pipeline; the event
-loop tokenises, decodes and writes events.  Knows /health and streamed /v1/chat/completions.
+Runs in an environment of its own (docs/benchmarks.md).  The event loop itself steps the pipeline:
+a step keeps Python's lock from its begin to its end, so that a thread of its own would leave the
+loop no time to write.  Knows /health and streamed /v1/chat/completions.
 """
 
 from __future__ import annotations
@@ -9,15 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import queue
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import openvino_genai as genai
 from aiohttp import web
 
-Delivery = tuple[asyncio.Queue[tuple[list[int], str | None]], tuple[list[int], str | None]]
+PASSES = 4  # of the event loop between two steps: what came is written, who asks is let in
 
 
 @dataclass
@@ -31,9 +30,9 @@ class Asked:
 
 
 class Engine:
-    """The pipeline and the thread that steps it."""
+    """The pipeline and the task that steps it."""
 
-    def __init__(self, said: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, said: argparse.Namespace) -> None:
         scheduler = genai.SchedulerConfig()
         scheduler.max_num_batched_tokens = 2048
         scheduler.cache_size = 1
@@ -41,29 +40,28 @@ class Engine:
         properties = {"INFERENCE_NUM_THREADS": said.threads}
         self.pipe = genai.ContinuousBatchingPipeline(said.model, scheduler, "CPU", properties)
         self.tokenizer = self.pipe.get_tokenizer()
-        self.loop = loop
-        self.inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
-        threading.Thread(target=self.turn, daemon=True).start()
+        self.inbox: asyncio.Queue[Asked] = asyncio.Queue()
+        self.task = asyncio.create_task(self.turn())
 
-    def turn(self) -> None:
-        """Step while anything is asked; one hop to the event loop a step."""
+    async def turn(self) -> None:
+        """Step while anything is asked."""
         live: list[Asked] = []
         number = 0
         while True:
             while not live or not self.inbox.empty():
-                asked = self.inbox.get()
+                asked = await self.inbox.get()
                 asked.handle = self.pipe.add_request(number, asked.ids, asked.settings)
                 number += 1
                 live.append(asked)
             self.pipe.step()
-            deliveries: list[Delivery] = []
             for asked in list(live):
                 tokens, finish = self.read(asked)
                 if tokens or finish:
-                    deliveries.append((asked.news, (tokens, finish)))
+                    asked.news.put_nowait((tokens, finish))
                 if finish:
                     live.remove(asked)
-            self.loop.call_soon_threadsafe(deliver, deliveries)
+            for _ in range(PASSES):
+                await asyncio.sleep(0)
 
     def read(self, asked: Asked) -> tuple[list[int], str | None]:
         """Tokens of a step, and how the request ended, if it did."""
@@ -75,12 +73,6 @@ class Engine:
             return tokens, None
         length = len(tokens) and tokens[-1] != self.tokenizer.get_eos_token_id()
         return tokens, "length" if length else "stop"
-
-
-def deliver(deliveries: list[Delivery]) -> None:
-    """In the event loop: hand out what a step brought."""
-    for news, item in deliveries:
-        news.put_nowait(item)
 
 
 def event(choice: dict[str, Any] | None, **more: Any) -> bytes:
@@ -105,7 +97,7 @@ async def complete(request: web.Request) -> web.StreamResponse:
     settings.max_new_tokens = body["max_tokens"]
     settings.eos_token_id = engine.tokenizer.get_eos_token_id()
     asked = Asked(ids, settings)
-    engine.inbox.put(asked)
+    engine.inbox.put_nowait(asked)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     finish, count = None, 0
@@ -137,7 +129,7 @@ def main() -> None:
     app = web.Application()
 
     async def load(app: web.Application) -> None:
-        app["engine"] = Engine(said, asyncio.get_running_loop())
+        app["engine"] = Engine(said)
 
     app.on_startup.append(load)
     app.add_routes([web.get("/health", healthy), web.post("/v1/chat/completions", complete)])

@@ -1,32 +1,35 @@
 """The table of speeds, through HTTP, beside every peer that is installed: `bench/table`.
 
 Servers are started afresh and asked in turn (A B C A B C ...), between two looks at the machine's
-placement.  Prints medians with their spread, and writes JSON and a page to bench/results.
+placement.  Writes JSON and a page to bench/results after every turn, and prints the table.
 docs/benchmarks.md says how to get each peer.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
-import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+from gguf import GGUFReader
+from msgspec.structs import replace
 
 from bench import machine, served
 from bench.page import page
-from bench.quality import of_core, of_llama
+from bench.quality import Quality
+from bench.record import OURS, Record, write
 from bench.served import Server
-from bench.workloads import QUICK, Sizes, measure
+from bench.text import text_of
+from bench.turns import turn_of
+from bench.workloads import QUICK, Sizes
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "build" / "smollm2-135m.core"
 GGUF = ROOT / "build" / "weights" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 TEXT = ROOT / "tests" / "end_to_end" / "passages.txt"
 RESULTS = Path(__file__).parent / "results"
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 
 
 def options() -> argparse.ArgumentParser:
@@ -40,12 +43,13 @@ def options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--llama-reference", type=Path, help="an unquantised file, for divergence")
     parser.add_argument("--openvino", type=Path, metavar="PYTHON", help="its environment's python")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--quick", action="store_true", help="one short round of every row: does it all run?"
     )
     parser.add_argument("--no-quality", action="store_true", help="leave perplexity out")
     parser.add_argument("--name", default=time.strftime("%Y-%m-%d"), help="of the result files")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of results")
     return parser
 
 
@@ -62,88 +66,85 @@ def servers_of(said: argparse.Namespace) -> list[Server]:
     return servers
 
 
-def run(servers: list[Server], rounds: int, sizes: Sizes) -> list[dict[str, Any]]:
-    """All rounds; returns what the placement was around each server's turn."""
-    placements = []
+def facts_of(core: Path, gguf: Path) -> dict[str, float]:
+    """What limits are made of: bytes and operations of a token, and the core's size.
+
+    A token reads every tensor once (a head of its own instead of the embedding); a prompt's tokens
+    multiply every matrix but the head's.
+    """
+    tensors = GGUFReader(gguf).tensors
+    head = {EMBEDDING} if any(tensor.name == HEAD for tensor in tensors) else set()
+    matrices = [t for t in tensors if len(t.shape) == 2 and t.name not in (EMBEDDING, HEAD)]
+    return {
+        "core_nbytes": core.stat().st_size,
+        "token_nbytes": sum(int(t.n_bytes) for t in tensors if t.name not in head),
+        "token_operations": 2 * sum(int(t.n_elements) for t in matrices),
+    }
+
+
+def keep(record: Record, said: argparse.Namespace) -> None:
+    """Write what is known so far."""
+    write(record, said.results / f"{said.name}-table.json")
+    (said.results / f"{said.name}-table.html").write_text(page(record))
+
+
+def measured(record: Record, servers: list[Server], said: argparse.Namespace) -> Record:
+    """All rounds."""
+    rounds, sizes = (1, QUICK) if said.quick else (said.rounds, Sizes())
     for number in range(rounds):
         for server in servers:
-            began, before = time.monotonic(), machine.placement()
-            server.start()
-            try:
-                asyncio.run(measure(server, number, sizes))
-            finally:
-                server.stop()
-            placements.append(
-                {
-                    "round": number,
-                    "server": server.name,
-                    "before": before,
-                    "after": machine.placement(),
-                }
+            core = said.core if server.name == OURS else None
+            turn = turn_of(server, number, sizes, core=core)
+            record = replace(record, turns=[*record.turns, turn])
+            keep(record, said)
+            log(
+                f"round {number + 1} of {rounds}: {server.name}, {turn.seconds:.0f} s, {turn.state}"
             )
-            spent = time.monotonic() - began
-            print(
-                f"round {number + 1} of {rounds}: {server.name}, {spent:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
-    return placements
+            for name, reason in turn.failed.items():
+                log(f"  {name}: {reason}")
+    return record
 
 
-def quality_of(said: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Perplexity and divergence of the core, and of llama.cpp's files."""
-    found = {"helios": of_core(said.core, said.gguf, TEXT.read_text())}
+def judged(record: Record, said: argparse.Namespace) -> Record:
+    """Perplexity and divergence of the core and of what the peers make of the same weights."""
+    quality = Quality(core=said.core, gguf=said.gguf, text=TEXT)
+    parts = {OURS: quality.of_core}
     if said.llama and said.llama_reference:
         for gguf in said.llama_gguf or [said.gguf]:
-            name = served.llama(said.llama, gguf).name
-            tool = said.llama / "llama-perplexity"
-            found[name] = of_llama(tool, said.llama_reference, gguf, TEXT)
-    return found
+            name = served.llama(said.llama / "llama-server", gguf).name
+            parts[name] = quality.of_llama(said.llama, said.llama_reference, gguf)
+    if said.openvino:
+        parts["openvino"] = quality.of_openvino(said.openvino)
+    for name, part in parts.items():
+        try:
+            record = replace(record, quality={**record.quality, name: part()})
+        except Exception as error:  # noqa: BLE001 - whatever failed, the speeds are worth keeping
+            record = replace(record, failed={**record.failed, f"quality, {name}": repr(error)})
+            log(f"quality, {name}: {error!r}")
+        keep(record, said)
+    return record
 
 
-def print_table(servers: list[Server]) -> None:
-    """Medians, with the least and the most, and ours against the best peer."""
-    for name in servers[0].figures:
-        print(name)
-        middles = {s.name: statistics.median(s.figures[name]) for s in servers}
-        for server in servers:
-            values = server.figures[name]
-            print(
-                f"  {server.name:<22} {middles[server.name]:10.2f}"
-                f"   ({min(values):.2f} to {max(values):.2f}, n={len(values)})"
-            )
-        peers = [value for server, value in middles.items() if server != "helios"]
-        if peers:
-            ours, best = middles["helios"], max(peers) if "tokens/s" in name else min(peers)
-            times = ours / best if "tokens/s" in name else best / ours
-            print(f"  against the best peer  {times:10.2f} times")
+def log(text: str) -> None:
+    """How far it is."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> int:
-    """Measure, print, write."""
+    """Measure, write, print; 1 when anything failed."""
     said = options().parse_args()
     servers = servers_of(said)
-    described = machine.described()
-    rounds, sizes = (1, QUICK) if said.quick else (said.rounds, Sizes())
-    placements = run(servers, rounds, sizes)
-    quality = {} if said.no_quality else quality_of(said)
-    print_table(servers)
-    for name, facts in quality.items():
-        print(
-            f"quality, {name}: " + ", ".join(f"{key} {value:.5f}" for key, value in facts.items())
-        )
-    figures = {server.name: server.figures for server in servers}
-    result = {
-        "machine": described,
-        "placements": placements,
-        "figures": figures,
-        "quality": quality,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{said.name}.json").write_text(json.dumps(result, indent=1) + "\n")
-    shown = {**described, **{f"quality, {name}": facts for name, facts in quality.items()}}
-    (RESULTS / f"{said.name}.html").write_text(page(shown, figures))
-    return 0
+    record = Record(
+        machine=machine.described(),
+        quick=said.quick,
+        versions={server.name: server.version for server in servers},
+        facts=facts_of(said.core, said.gguf),
+    )
+    record = measured(record, servers, said)
+    if not said.no_quality:
+        record = judged(record, said)
+    print(text_of(record))
+    return int(bool(record.failed) or any(turn.failed for turn in record.turns))
 
 
 if __name__ == "__main__":

@@ -3,77 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import statistics
-import time
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-import httpx
+import msgspec
 
-from bench.served import Server
+from bench.asking import Answer, Broken, ask
+from bench.rows import CACHED, MIXED, PREFILL, STREAMS, TEMPLATE_TOKENS
 
-STREAMS = (1, 4, 8, 16)
 WORDS = ("river", "stone", "lamp", "window", "garden", "bread", "winter", "song", "road", "light")
-TEMPLATE_TOKENS = 32
+CACHED_TOKENS, NEW_TOKENS, LONG_TOKENS = 480, 20, 4000
 MIXED_STREAMS = 8
+MIXED_BEGIN_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """How much is asked; every row is measured whatever it is."""
 
     decode_tokens: int = 128
     mixed_tokens: int = 192
     mixed_prompts: int = 2
+    repeats: int = 3  # of the rows that take a second
+    prompt_part: int = 1  # prompts are so much shorter than their rows say
 
 
-QUICK = Sizes(decode_tokens=32, mixed_tokens=48, mixed_prompts=1)
+QUICK = Sizes(decode_tokens=32, mixed_tokens=48, mixed_prompts=1, repeats=1, prompt_part=8)
 
 
-@dataclass
-class Answer:
-    """When an answer's text arrived."""
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload, and the figures that it gives."""
 
-    began: float
-    arrivals: list[float] = field(default_factory=list)
-    tokens: int = 0
-
-    @property
-    def first(self) -> float:
-        """Seconds to the first text."""
-        return self.arrivals[0] - self.began
-
-    @property
-    def gaps(self) -> list[float]:
-        """Seconds between texts."""
-        return [b - a for a, b in zip(self.arrivals, self.arrivals[1:], strict=False)]
-
-
-async def ask(client: httpx.AsyncClient, prompt: str, tokens: int) -> Answer:
-    """One streamed answer at temperature 0."""
-    body = {
-        "messages": [{"role": "user", "content": prompt}],
-        "max_tokens": tokens,
-        "temperature": 0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    answer = Answer(time.monotonic())
-    async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-        response.raise_for_status()
-        async for line in response.aiter_lines():
-            if not line.startswith("data: {"):
-                continue
-            chunk = json.loads(line[6:])
-            if chunk.get("usage"):
-                answer.tokens = chunk["usage"]["completion_tokens"]
-            choice = chunk["choices"][0] if chunk["choices"] else {}
-            # The only token may have no text: then the ending is its event.
-            ends = choice.get("finish_reason") and not answer.arrivals
-            if choice.get("delta", {}).get("content") or ends:
-                answer.arrivals.append(time.monotonic())
-    return answer
+    figures: tuple[str, ...]
+    run: Callable[[int, Sizes, int], Awaitable[tuple[float, ...]]]  # port, sizes, seed
+    brief: bool = False  # asked several times
 
 
 def words(count: int, seed: int) -> str:
@@ -87,62 +51,77 @@ def story(seed: int) -> str:
     return f"Tell a very long story about the {words(3, seed)}."
 
 
-async def streams(
-    client: httpx.AsyncClient, server: Server, sizes: Sizes, *, count: int, seed: int
-) -> None:
-    """Total tokens a second of streams that decode together, from the last first token on."""
-    answers = await asyncio.gather(
-        *(ask(client, story(seed + lane), sizes.decode_tokens) for lane in range(count))
-    )
+def together(answers: Sequence[Answer]) -> float:
+    """Total tokens a second from the last first token on, until the first answer ends.
+
+    Where answers did not overlap, all their tokens in all their time.
+    """
     start = max(answer.arrivals[0] for answer in answers)
-    end = max(answer.arrivals[-1] for answer in answers)
+    end = min(answer.arrivals[-1] for answer in answers)
+    if start >= end:
+        start = min(answer.arrivals[0] for answer in answers)
+        end = max(answer.arrivals[-1] for answer in answers)
     emitted = sum(
-        answer.tokens * sum(at > start for at in answer.arrivals) / len(answer.arrivals)
+        answer.tokens * sum(start < at <= end for at in answer.arrivals) / len(answer.arrivals)
         for answer in answers
     )
-    server.note(f"decode, {count} streams, tokens/s", emitted / (end - start))
+    if not emitted:
+        raise Broken(f"{len(answers)} answers came in one piece each: nothing to measure")
+    return emitted / (end - start)
 
 
-async def prefill(client: httpx.AsyncClient, server: Server, tokens: int, seed: int) -> None:
-    """Time to the first token of a prompt of so many tokens."""
-    answer = await ask(client, words(tokens - TEMPLATE_TOKENS, seed), 2)
-    server.note(f"first token, {tokens} tokens, ms", 1e3 * answer.first)
+async def streams(count: int, port: int, sizes: Sizes, seed: int) -> tuple[float, ...]:
+    """Total tokens a second of streams that decode together."""
+    asked = (ask(port, story(seed + lane), sizes.decode_tokens) for lane in range(count))
+    return (together(await asyncio.gather(*asked)),)
 
 
-async def cached(client: httpx.AsyncClient, server: Server, seed: int) -> None:
-    """Time to the first token when all but 20 tokens of a prompt were asked before."""
-    known = words(480 - TEMPLATE_TOKENS, seed)
-    await ask(client, known, 2)
-    answer = await ask(client, f"{known} {words(20, seed + 1)}", 2)
-    server.note("first token, 480 cached + 20, ms", 1e3 * answer.first)
+async def prefill(tokens: int, port: int, sizes: Sizes, seed: int) -> tuple[float, ...]:
+    """Milliseconds to the first token of a prompt of so many tokens."""
+    tokens //= sizes.prompt_part
+    answer = await ask(port, words(tokens - TEMPLATE_TOKENS, seed), 2)
+    if abs(answer.prompt_tokens - tokens) > 0.05 * tokens:
+        raise Broken(f"the prompt has {answer.prompt_tokens} tokens, expected about {tokens}")
+    return (1e3 * answer.first,)
 
 
-async def mixed(client: httpx.AsyncClient, server: Server, sizes: Sizes, *, seed: int) -> None:
-    """Gaps between tokens of streams while long prompts arrive."""
+async def cached(port: int, _sizes: Sizes, seed: int) -> tuple[float, ...]:
+    """Milliseconds to the first token when all but 20 tokens of a prompt were asked before."""
+    known = words(CACHED_TOKENS - TEMPLATE_TOKENS, seed)
+    await ask(port, known, 2)
+    answer = await ask(port, f"{known} {words(NEW_TOKENS, seed + 1)}", 2)
+    return (1e3 * answer.first,)
+
+
+async def mixed(port: int, sizes: Sizes, seed: int) -> tuple[float, ...]:
+    """Gaps between tokens of streams while long prompts arrive, and all tokens a second.
+
+    Every server is given the same work, and its throughput counts prompts as well: short gaps
+    cannot be bought by letting prompts wait.
+    """
     decoding = [
-        asyncio.create_task(ask(client, story(seed + lane), sizes.mixed_tokens))
+        asyncio.create_task(ask(port, story(seed + lane), sizes.mixed_tokens))
         for lane in range(MIXED_STREAMS)
     ]
-    await asyncio.sleep(0.5)
-    for number in range(sizes.mixed_prompts):
-        await ask(client, words(4000 - TEMPLATE_TOKENS, seed + 100 + number), 2)
+    await asyncio.sleep(MIXED_BEGIN_SECONDS)
+    long = LONG_TOKENS // sizes.prompt_part - TEMPLATE_TOKENS
+    prompts = [
+        await ask(port, words(long, seed + 50 + number), 2) for number in range(sizes.mixed_prompts)
+    ]
     answers = await asyncio.gather(*decoding)
     gaps = sorted(gap for answer in answers for gap in answer.gaps)
-    server.note("mixed, p99 gap, ms", 1e3 * gaps[int(0.99 * (len(gaps) - 1))])
-    span = max(a.arrivals[-1] for a in answers) - min(a.arrivals[0] for a in answers)
-    server.note("mixed, tokens/s", sum(answer.tokens for answer in answers) / span)
-    server.note("mixed, median gap, ms", 1e3 * statistics.median(gaps))
+    every = [*answers, *prompts]
+    span = max(one.ended for one in every) - min(one.began for one in every)
+    total = sum(one.tokens for one in every) + sum(one.prompt_tokens for one in prompts)
+    p99 = gaps[int(0.99 * (len(gaps) - 1))]
+    return 1e3 * p99, total / span, 1e3 * statistics.median(gaps)
 
 
-async def measure(server: Server, number: int, sizes: Sizes) -> None:
-    """One round of every workload."""
-    base = f"http://127.0.0.1:{server.port}"
-    async with httpx.AsyncClient(base_url=base, timeout=600) as client:
-        await ask(client, "Hello", 4)
-        for count in STREAMS:
-            await streams(client, server, sizes, count=count, seed=10_000 * number + 100 * count)
-        for tokens in (512, 4000):
-            await prefill(client, server, tokens, 10_000 * number + tokens)
-        await cached(client, server, 10_000 * number + 7000)
-        await mixed(client, server, sizes, seed=10_000 * number + 8000)
-    server.note("resident after load, MB", server.resident() / 1e6)
+ASKS = (
+    Ask(figures=(STREAMS[1],), run=partial(streams, 1), brief=True),
+    *(Ask(figures=(STREAMS[count],), run=partial(streams, count)) for count in (4, 8, 16)),
+    Ask(figures=(PREFILL[512],), run=partial(prefill, 512), brief=True),
+    Ask(figures=(PREFILL[4000],), run=partial(prefill, 4000)),
+    Ask(figures=(CACHED,), run=cached, brief=True),
+    Ask(figures=MIXED, run=mixed),
+)

@@ -1,0 +1,1 @@
+"""Tests of the benches' pure parts: reading answers, targets, placements, documents."""
