@@ -27,6 +27,8 @@ from prepared.manifest import BufferRole, CodeImage, ExecutionManifest, Launch
 HUGE_NBYTES: Final = 2 << 20
 SPINS: Final = 4_000  # about 0.1 ms where a pause takes 30 ns; longer ones keep others waiting
 LAUNCH_ALIGNMENT: Final = 64
+READ_IN_STREAMS: Final = frozenset({BufferRole.WEIGHT, BufferRole.CACHE_PLANE})
+"""What is worth huge pages; the rest would take more memory than it touches."""
 COUNT_MASK: Final = 0xFFFFFFFF
 
 
@@ -48,7 +50,7 @@ def choose_image(images: tuple[CodeImage, ...], features: frozenset[str]) -> Cod
 
 
 class Memory:
-    """Anonymous memory at a fixed address, large memory in huge pages or not at all in them.
+    """Anonymous memory at a fixed address, in huge pages or not at all in them.
 
     A mapped file could have none, and decoding would be slower: so weights are copied here.
     """
@@ -146,7 +148,10 @@ class CpuDevice:
             for buffer in manifest.buffers
         }
         self._memory = {
-            name: Memory(nbytes, huge_pages=huge_pages) for name, nbytes in self.sizes.items()
+            buffer.name: Memory(
+                self.sizes[buffer.name], huge_pages=huge_pages and buffer.role in READ_IN_STREAMS
+            )
+            for buffer in manifest.buffers
         }
         for buffer in manifest.buffers:
             if buffer.role is BufferRole.WEIGHT:
