@@ -5,14 +5,16 @@ Written after every turn, so that a run that is cut short loses nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from bench.machine import state_of
+from bench.machine import APART, TOGETHER, state_of
 
 OURS = "helios"
+LEAST_TURNS = 2  # one says nothing of the spread
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,11 +58,11 @@ def read(path: Path) -> Record:
 
 
 def compared(turns: list[Turn]) -> tuple[list[Turn], str]:
-    """Turns of the one placement in which every server was measured; all of them if none is."""
+    """Turns of a placement in which every server was measured twice; all of them if none is."""
     servers = {turn.server for turn in turns}
-    states = [turn.state for turn in turns]
-    for state in sorted(set(states), key=states.count, reverse=True):
+    for state in (APART, TOGETHER):
         chosen = [turn for turn in turns if turn.state == state]
-        if {turn.server for turn in chosen} == servers:
+        measured = Counter(turn.server for turn in chosen)
+        if all(measured[server] >= LEAST_TURNS for server in servers):
             return chosen, state
     return turns, "mixed"

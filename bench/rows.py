@@ -128,7 +128,10 @@ def lines_of(record: Record) -> list[Line]:
     """Every row of a record."""
     turns, _ = compared(record.turns)
     lines = [line_of(row, turns, record.facts) for row in ROWS]
-    lines += [share_line(share, turns, record) for share in SHARES]
+    for share in SHARES:
+        # Measured once, against one thread of the same minute: the placement matters to neither.
+        among = record.turns if share.of is of_one_thread else turns
+        lines.append(share_line(share, among, record))
     return lines + quality_lines(record)
 
 
@@ -194,5 +197,8 @@ def quality_lines(record: Record) -> list[Line]:
             for server, found in record.quality.items()
             if name in found
         }
-        lines.append(Line(name=name, unit="", figures=figures, failed={}))
+        peers = {server: f.middle for server, f in figures.items() if server != OURS}
+        best = min(peers, key=peers.__getitem__, default=None)
+        times = peers[best] / figures[OURS].middle if best and OURS in figures else None
+        lines.append(Line(name=name, unit="", figures=figures, failed={}, best=best, times=times))
     return lines

@@ -107,10 +107,11 @@ def test_a_placement_is_what_both_looks_agree_on(
     assert state_of(before, after) == state
 
 
-def test_turns_are_compared_within_the_placement_that_all_servers_had() -> None:
-    turns = [turn("helios", SPLIT), turn("helios"), turn("a"), turn("a", SPLIT), turn("a", SPLIT)]
-    assert compared(turns) == ([turns[0], turns[3], turns[4]], APART)
-    assert compared([turn("helios", SPLIT), turn("a")])[1] == "mixed"
+def test_turns_are_compared_within_a_placement_that_all_servers_had_twice() -> None:
+    apart = [turn(name, SPLIT) for name in ("helios", "a", "helios", "a")]
+    assert compared([turn("helios"), *apart, turn("a")]) == (apart, APART)
+    once = [turn("helios", SPLIT), turn("helios"), turn("a", SPLIT), turn("a", SPLIT)]
+    assert compared(once) == (once, "mixed")
 
 
 def test_every_row_of_a_workload_is_in_the_table() -> None:
