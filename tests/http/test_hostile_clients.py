@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.http.small import ANSWER, CHAT, QUESTION, SmallServer
+from tests.http.waiting import wait_for
 
 IDLE = 1000
 SECONDS = 20
@@ -56,7 +57,7 @@ def test_a_thousand_clients_that_do_not_go_on_disturb_nobody(
             stack.enter_context(connect(small, first))
         for _ in range(3):
             serves(http)
-        assert "flare_permits_held 0.0" in http.get("/metrics").text
+        wait_for(lambda: "flare_permits_held 0.0" in http.get("/metrics").text)
     serves(http)
 
 

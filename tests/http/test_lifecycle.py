@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.http.scripted import CHAT, COMPLETIONS, QUESTION, Playing, Stage, Theatre
 from tests.http.stages import PLAIN, THINK
+from tests.http.waiting import wait_for
 
 SMALL = Stage(
     "small",
@@ -30,14 +30,6 @@ FAILS_LATER = [
 SHORT = SMALL.pair("short")
 ENDLESS = [SMALL.line("a " * 900, delay_ms=20) for _ in range(3)]
 AFTER = SMALL.pair("after")
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.clause("TO-41")

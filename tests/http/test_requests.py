@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.http.waiting import wait_for
 from tests.serving import RealServer
 
 PATH = "/v1/chat/completions"
@@ -95,20 +94,13 @@ def metric(http: httpx.Client, name: str) -> float:
     return sum(map(float, lines))
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_counters_add_up_when_nothing_runs(http: httpx.Client) -> None:
     http.post(PATH, json=body())
     wait_for(lambda: metric(http, "flare_lanes_active") == 0)
     assert metric(http, "flare_requests_started_total") == metric(
         http, "flare_requests_ended_total"
     )
-    assert metric(http, "flare_permits_held") == 0
+    wait_for(lambda: metric(http, "flare_permits_held") == 0)
     kept = metric(http, "flare_cache_pages_free") + metric(http, "flare_cache_pages_idle")
     assert kept == metric(http, "flare_cache_pages")
 
