@@ -18,13 +18,9 @@ enum format { Q4_0, Q4_1, Q8_0, Q4_K, Q6_K };
 #define MOST_ROWS 4
 #endif
 
-/* One row waits for memory, and some machines read several streams faster than one: so many
- * parts of the weights are then read in turn, a group of each (docs/log.md, 2026-11-30). */
-#if IN_PAIRS
+/* One row waits for memory, and processors read several streams faster than one: so many parts of
+ * the weights are read in turn, a group of each (docs/log.md, 2026-11-30). */
 #define STREAMS 4
-#else
-#define STREAMS 1
-#endif
 
 INLINE size_t group_nbytes(const int format) {
   switch (format) {
@@ -182,7 +178,7 @@ INLINE void linear(const int format, const int fine, const struct linear_paramet
   const uint32_t rows = *p->rows;
   const size_t nbytes = block_nbytes(format, p->groups);
   float y[MOST_ROWS][16];
-  if (STREAMS > 1 && rows == 1) {
+  if (rows == 1) {
     begin = in_streams(format, fine, STREAMS, p, begin, end);
     begin = in_streams(format, fine, (STREAMS + 1) / 2, p, begin, end);
   }
@@ -232,7 +228,7 @@ INLINE void gated_linear(const int format, const int fine,
   const uint32_t rows = *p->rows;
   const size_t nbytes = block_nbytes(format, p->groups);
   float y[4][MOST_ROWS][16];
-  if (STREAMS > 1 && rows == 1) {
+  if (rows == 1) {
     begin = gated_in_streams(format, fine, STREAMS, p, begin, end);
     begin = gated_in_streams(format, fine, (STREAMS + 1) / 2, p, begin, end);
   }
