@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from helios.schedule.lanes import Share
+from helios.values import ProgramId
 from prepared.contract import Operation
 from tests.end_to_end.model import Model, open_model
 
@@ -22,7 +23,7 @@ ROUNDS = 128
 PARTS = 4
 
 
-def prepared_decode(model: Model) -> int:
+def prepared_decode(model: Model) -> ProgramId:
     """One lane with its context; frame 0 then holds a decode round.  Returns its program."""
     roster = model.roster()
     (slot,) = model.admit(roster, [[(i * 97) % 40000 + 100 for i in range(CONTEXT_TOKENS)]])
@@ -33,16 +34,16 @@ def prepared_decode(model: Model) -> int:
     return min(decoding, key=lambda program: program.packed_tokens).id
 
 
-def speed(model: Model, program: int, rounds: int) -> float:
+def speed(model: Model, program: ProgramId, rounds: int) -> float:
     """Rounds a second, the next one queued while one runs, as the worker does."""
     device = model.device
     seen = device.finished()
     last = seen + rounds
     began = time.perf_counter()
-    device.submit(program, 0)  # type: ignore[arg-type]
+    device.submit(program, 0)
     for submitted in range(1, rounds + 1):
         if submitted < rounds:
-            device.submit(program, 0)  # type: ignore[arg-type]
+            device.submit(program, 0)
         while seen < last - rounds + submitted:
             seen = device.wait(seen, nanoseconds=10**9)
     return rounds / (time.perf_counter() - began)

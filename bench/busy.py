@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Decode beside something else: turns with the last core free and busy, one thread and all of them.
 
-    .venv/bin/python bench/busy.py [CORE ...] [--lanes 1] [--turns 12]
+    python -m bench.busy [CORE ...] [--lanes 1] [--turns 12]
 
 The load is one loop, pinned to the last core; it is stopped for free turns and goes on for busy
 ones, in turn (A B A B).  Every turn decodes the same tokens behind the same prompt, so that turns

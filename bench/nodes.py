@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where a round's time goes: every launch of a program on its own, on one thread.
 
-    .venv/bin/python bench/nodes.py CORE [CORE ...] [--decode 1 8 16] [--prefill 512] [--context 64]
+    python -m bench.nodes CORE [CORE ...] [--decode 1 8 16] [--prefill 512] [--context 64]
 
 Several cores are taken in turn (A B A B ...), so that they can be compared while the machine is
 shared.  Of all repetitions the 20th percentile counts, without what an empty call costs.
@@ -15,6 +15,7 @@ import struct
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -23,10 +24,10 @@ from helios.schedule.lanes import Share
 from prepared.contract import Operation
 from prepared.manifest import BufferRole
 from tests.end_to_end.model import Model, open_model
+from tests.ops.kernels import CALL
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = frozenset({"commit", "initialize"})  # they would move the lanes on
-CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Node:
     """One launch, ready to be called."""
 
     symbol: str
-    call: object
+    call: Callable[..., None]
     block: ctypes.Array[ctypes.c_char]
     units: int
 
@@ -117,9 +118,9 @@ class Bench:
             spent: dict[str, int] = defaultdict(int)
             for node in nodes:
                 began = clock()
-                node.call(node.block, 0, 0, thread)  # type: ignore[operator]
+                node.call(node.block, 0, 0, thread)
                 empty = clock()
-                node.call(node.block, 0, node.units, thread)  # type: ignore[operator]
+                node.call(node.block, 0, node.units, thread)
                 spent[node.symbol] += clock() - empty - (empty - began)
             for symbol, nanoseconds in spent.items():
                 kept.setdefault(symbol, []).append(nanoseconds / 1e3)

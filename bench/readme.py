@@ -1,4 +1,4 @@
-"""README's table of speeds, written from the newest record: `scripts/measured`.
+"""README's table of speeds and the page of charts, from the newest record: `scripts/measured`.
 
 `scripts/measured --check` changes nothing, and fails where the two differ.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bench.page import page
 from bench.record import read
 from bench.text import markdown_of
 
@@ -47,6 +48,7 @@ def main() -> int:
     wanted = filled(found, markdown_of(record))
     if "--check" not in sys.argv:
         README.write_text(wanted)
+        path.with_suffix(".html").write_text(page(record))
     elif found != wanted:
         print(f"README.md: its table is not {path.relative_to(ROOT)}'s; run scripts/measured")
         return 1

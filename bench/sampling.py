@@ -10,8 +10,6 @@ taken in turn.  Processor time of the thread: the least of all rounds and their 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,17 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from helios.device.cpu import Library
-from ignition.build.cpu import compiled
-from ignition.build.kernels import CPU_KERNELS
+from helios.device.cpu import Library, processor_features
+from ignition.build.cpu import LEVELS
 from ignition.ops.sample import MOST_BIAS, SAMPLE
 from ignition.ops.score import MOST_TOP
 from ignition.preparation.storage import SLOT_NBYTES
 from ignition.record.meaning import SLOT_DTYPE
-from tests.ops.kernels import CACHE, SHARES, aligned, runnable
+from tests.ops.kernels import SHARES, Kernels, aligned
 
 Array = npt.NDArray[Any]
-CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
 PLAIN = {"temperature": 1.0, "top_p": 1.0, "repetition": 1.0, "logprobs": -1}
 SETTINGS: dict[str, dict[str, float]] = {
     "greedy": {"temperature": 0.0},
@@ -128,29 +124,21 @@ def rows_of(
     return Rows(logits, kept, sampled, arguments)
 
 
-class Measured:
-    """A library's sampling kernel."""
+def milliseconds(kernels: Kernels, rows: Rows) -> float:
+    """Processor time of one launch."""
+    call = kernels.bound(SAMPLE, SHARES, **rows.arguments)
+    rows.logits[:] = rows.kept
+    start = time.thread_time_ns()
+    call()
+    return (time.thread_time_ns() - start) / 1e6
 
-    def __init__(self, data: bytes, tokens: int) -> None:
-        self.library = Library(data, "sampling")
-        self.call = CALL(self.library.kernel(SAMPLE.symbol))
-        self.scratch = aligned(12 * tokens + 4096)
-        packed = struct.pack("<IxxxxQ", 0, self.scratch.ctypes.data)
-        self.thread = ctypes.create_string_buffer(packed, 16)
 
-    def milliseconds(self, rows: Rows) -> float:
-        """Processor time of one launch."""
-        numbers = {k: v for k, v in rows.arguments.items() if not isinstance(v, np.ndarray)}
-        block = bytearray(SAMPLE.pack(numbers))
-        for parameter in SAMPLE.parameters:
-            value = rows.arguments[parameter.name]
-            if isinstance(value, np.ndarray):
-                struct.pack_into("<Q", block, parameter.offset, value.ctypes.data)
-        held = ctypes.create_string_buffer(bytes(block), len(block))
-        rows.logits[:] = rows.kept
-        start = time.thread_time_ns()
-        self.call(ctypes.addressof(held), 0, SHARES, ctypes.addressof(self.thread))
-        return (time.thread_time_ns() - start) / 1e6
+def measured_kernels(beside: Path | None) -> list[Kernels]:
+    """Those of another library, if any, and ours at the best level that this machine has."""
+    others = [Kernels(Library(beside.read_bytes(), "beside"))] if beside else []
+    features = processor_features()
+    best = next(level for level in LEVELS if features.issuperset(level.features))
+    return [*others, Kernels.of(best)]
 
 
 def main() -> None:
@@ -161,9 +149,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=150_000)
     parser.add_argument("--only", default="")
     asked = parser.parse_args()
-    objects = [asked.beside.read_bytes()] if asked.beside else []
-    objects.append(compiled(runnable()[0], CPU_KERNELS, cache=CACHE))
-    kernels = [Measured(data, asked.tokens) for data in objects]
+    kernels = measured_kernels(asked.beside)
     print("| |" + "".join(f" {shape} |" * len(kernels) for shape in SHAPES))
     print("|---|" + "---|" * len(kernels) * len(SHAPES))
     for name, setting in SETTINGS.items():
@@ -172,7 +158,7 @@ def main() -> None:
         cells = []
         for shape in SHAPES.values():
             rows = rows_of(shape, setting, rows=16, tokens=asked.tokens)
-            times = [[k.milliseconds(rows) for k in kernels] for _ in range(asked.rounds)]
+            times = [[milliseconds(k, rows) for k in kernels] for _ in range(asked.rounds)]
             cells += [f"{min(t):.2f}, {median(t):.2f}" for t in zip(*times, strict=True)]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 

@@ -27,10 +27,12 @@ Failed = dict[str, str]
 
 
 def turn_of(server: Server, number: int, sizes: Sizes, *, core: Path | None = None) -> Turn:
-    """A round of every row; with a core, its bare loop and its busy one follow."""
+    """A round of every row; with a core, between two looks at its bare loop, and its busy one."""
     began, before = time.monotonic(), placement()
     figures: Figures = {}
     failed: Failed = {}
+    if core is not None:
+        command_figure("bench.bare", core, BARE, figures, failed)
     try:
         start(server, figures)
         for index, asked in enumerate(ASKS):
@@ -93,7 +95,7 @@ def command_figure(module: str, core: Path, name: str, figures: Figures, failed:
             check=True,
         )
         said = BUSY_SAYS.search(done.stdout) if name == BUSY else None
-        figures[name] = [float(said[1] if said else done.stdout)]
+        figures.setdefault(name, []).append(float(said[1] if said else done.stdout))
     except subprocess.CalledProcessError as error:
         failed[name] = f"{module} failed: {error.stderr.strip().splitlines()[-1]}"
     except (subprocess.TimeoutExpired, ValueError) as error:

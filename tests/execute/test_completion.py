@@ -12,10 +12,11 @@ from helios.device.api import Geometry
 from helios.device.scripted import ScriptedDevice
 from helios.execute.completion import HEAD, CompletionReader
 from helios.rounds import Completion, LaneRecord, LaneWork, Score, usual_record
-from helios.values import Generation, MonotonicClock, Slot
+from helios.values import MonotonicClock
 from prepared.contract import ElementType
 from prepared.manifest import CompletionField, CompletionLayout, CompletionSlot, FinishBits
 from tests.execute.binding import FORMATS
+from tests.execute.by_hand import work
 from tests.worker.world import scripted_model, text_extents
 
 ROWS: Final = 3
@@ -195,20 +196,9 @@ def test_a_reader_sees_each_record_as_it_is_now() -> None:
 # ------------------------------------------------------------ log-probabilities
 
 
-def work(logprobs: int | None, *, rows: int = 1, targets: tuple[int, ...] = ()) -> LaneWork:
-    """A lane as it was submitted."""
-    return LaneWork(
-        slot=Slot(0),
-        generation=Generation(1),
-        tokens=(),
-        start=4,
-        endpoint=4 + rows,
-        samples=True,
-        new_pages=(),
-        admission=None,
-        logprobs=logprobs,
-        targets=targets,
-    )
+def scored(logprobs: int | None, *, rows: int = 1, targets: tuple[int, ...] = ()) -> LaneWork:
+    """A lane that asked for log-probabilities, or did not."""
+    return work(0, start=4, rows=rows, logprobs=logprobs, targets=targets)
 
 
 def write_scores(made: ScriptedDevice, kind: str, row: int, *, logprob: float, ids: int) -> None:
@@ -225,7 +215,7 @@ def test_log_probabilities_are_read_of_the_lanes_that_asked_and_no_more_of_them(
     write_record(made, 0)
     for lane in range(ROWS):
         write_scores(made, "LANE", lane, logprob=-0.5 - lane, ids=TOP)
-    lanes = CompletionReader(made, 0).read((work(2), work(None), work(0))).lanes
+    lanes = CompletionReader(made, 0).read((scored(2), scored(None), scored(0))).lanes
     assert [lane.logprob for lane in lanes] == [-0.5, None, -2.5]
     assert [lane.top for lane in lanes] == [((0, -0.5), (1, -1.5)), (), ()]
 
@@ -234,13 +224,13 @@ def test_alternatives_end_where_no_other_token_could_be_drawn() -> None:
     made = device()
     write_record(made, 0)
     write_scores(made, "LANE", 0, logprob=-0.5, ids=1)
-    assert CompletionReader(made, 0).read((work(3),)).lanes[0].top == ((0, -0.5),)
+    assert CompletionReader(made, 0).read((scored(3),)).lanes[0].top == ((0, -0.5),)
 
 
 def test_a_lane_that_emits_nothing_has_no_log_probability() -> None:
     made = device()
     write_record(made, 0, emitted=0)
-    lane = CompletionReader(made, 0).read((work(2),)).lanes[0]
+    lane = CompletionReader(made, 0).read((scored(2),)).lanes[0]
     assert (lane.logprob, lane.top) == (None, ())
 
 
@@ -250,9 +240,9 @@ def test_prompt_scores_are_read_by_packed_token_of_the_rows_that_have_a_target()
     for row in range(TOKEN_ROWS):
         write_scores(made, "TOKEN", row, logprob=-1.0 - row, ids=1)
     asked = (
-        work(1, rows=3, targets=(7, -1, 8)),
-        work(None, rows=1),
-        work(None, rows=2, targets=(9, -1)),
+        scored(1, rows=3, targets=(7, -1, 8)),
+        scored(None, rows=1),
+        scored(None, rows=2, targets=(9, -1)),
     )
     lanes = CompletionReader(made, 0).read(asked).lanes
     assert [lane.scores for lane in lanes] == [
@@ -275,17 +265,8 @@ def test_a_forbidden_token_is_named_and_not_emitted() -> None:
 
 # ------------------------------------------------------------ usual lanes
 
-USUAL: Final = LaneWork(
-    slot=Slot(3),
-    generation=Generation(5),
-    tokens=(),
-    start=8,
-    endpoint=9,
-    samples=True,
-    new_pages=(),
-    admission=None,
-)
-USUAL_HEAD: Final = (3, 5, 9, 1, 0, 0, -1, -1, 0)
+USUAL: Final = work(3, start=8, rows=1)
+USUAL_HEAD: Final = (3, 1, 9, 1, 0, 0, -1, -1, 0)
 
 
 def usual_device(**changed: int) -> ScriptedDevice:

@@ -15,4 +15,4 @@ def kernels(request: pytest.FixtureRequest) -> Kernels:
     missing = sorted(set(level.features) - processor_features())
     if missing:
         pytest.skip(f"level {level.name}: this processor lacks {', '.join(missing)}")
-    return Kernels(level)
+    return Kernels.of(level)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +22,32 @@ from ignition.weights.pack import pack_matrix
 CACHE = Path(__file__).parents[2] / "build" / "kernels"
 SHARES = 64
 SCRATCH_NBYTES = 8 << 20
+CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
+"""A kernel: parameters, first unit, end of units, thread (`build/cpu/executor.h`)."""
 
 Array = npt.NDArray[Any]
 
 
 class Kernels:
-    """One level's kernels."""
+    """A library's kernels, on one thread."""
 
-    def __init__(self, level: Level) -> None:
-        self.level = level
-        self.library = Library(compiled(level, CPU_KERNELS, cache=CACHE), level.name)
+    def __init__(self, library: Library) -> None:
+        self.library = library
         self.scratch = np.zeros(SCRATCH_NBYTES, np.uint8)
+
+    @classmethod
+    def of(cls, level: Level) -> Kernels:
+        """One level's."""
+        return cls(Library(compiled(level, CPU_KERNELS, cache=CACHE), level.name))
 
     def run(self, kernel: Kernel, units: int, **arguments: Array | float | None) -> None:
         """Call a kernel over all its units."""
+        self.bound(kernel, units, **arguments)()
+
+    def bound(
+        self, kernel: Kernel, units: int, **arguments: Array | float | None
+    ) -> Callable[[], None]:
+        """A call of a kernel over all its units; its arrays must outlive it."""
         assert set(arguments) == set(kernel.fields), set(arguments) ^ set(kernel.fields)
         numbers = {
             name: value
@@ -48,11 +62,9 @@ class Kernels:
         thread = ctypes.create_string_buffer(
             struct.pack("<IxxxxQ", 0, self.scratch.ctypes.data), 16
         )
-        function = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p
-        )(self.library.kernel(kernel.symbol))
+        function = CALL(self.library.kernel(kernel.symbol))
         parameters = ctypes.create_string_buffer(bytes(block), len(block))
-        function(ctypes.addressof(parameters), 0, units, ctypes.addressof(thread))
+        return partial(function, parameters, 0, units, thread)
 
 
 class Activations:
